@@ -39,18 +39,13 @@ def on_post_template(output_content: str, **kwargs: Any) -> str:
 
 
 def _help(command: str) -> str:
+    """What --help-all says, or --help where a command has no other."""
+    text = _said(command, "--help")
+    return _said(command, "--help-all") if "--help-all" in text else text
+
+
+def _said(command: str, flag: str) -> str:
     name, *words = command.split()
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            f"tour_pyserini.{name}",
-            *words,
-            "--help-all" if name in ("search", "serve") else "--help",
-        ],
-        env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
+    program = [sys.executable, "-m", f"tour_pyserini.{name}", *words, flag]
+    environment = {**os.environ, "COLUMNS": "100"}
+    return subprocess.run(program, env=environment, capture_output=True, text=True, check=True).stdout

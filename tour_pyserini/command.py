@@ -115,10 +115,24 @@ class Help(argparse.HelpFormatter):
     def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 28, **options: Any) -> None:
         super().__init__(prog, indent_increment, max_help_position, **options)
 
+    def _format_args(self, action: argparse.Action, default_metavar: str) -> str:
+        if action.nargs == argparse.ONE_OR_MORE:
+            return f"{self._metavar_formatter(action, default_metavar)(1)[0]} ..."
+        return super()._format_args(action, default_metavar)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if isinstance(action, argparse.BooleanOptionalAction):
+            return action.option_strings[0].replace("--", "--[no-]")
+        return super()._format_action_invocation(action)
+
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         parts = text.strip().split("\n\n")
         fill = super()._fill_text
-        return "\n\n".join(part if "\n " in part else fill(part, width, indent) for part in parts)
+        return "\n\n".join(_folded(part, width) if "\n " in part else fill(part, width, indent) for part in parts)
+
+    def _format_usage(self, usage: str | None, *others: Any) -> str:
+        text = super()._format_usage(usage, *others)
+        return _folded(text, self._width, "") if usage else text
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False)
@@ -127,6 +141,17 @@ class Help(argparse.HelpFormatter):
         text = action.help or ""
         shown = action.default not in (None, argparse.SUPPRESS, False, [])
         return f"{text} (default: %(default)s)" if shown and "default" not in text else text
+
+
+def _folded(lines: str, width: int, end: str = " \\") -> str:
+    """Lines of at most this width, if their words allow it; a command goes on after a backslash."""
+    how: dict[str, Any] = {"subsequent_indent": "      ", "break_long_words": False, "break_on_hyphens": False}
+    bound = re.sub(r"(--\S+) (?=[^-\s])", "\\1\N{NO-BREAK SPACE}", lines)  # a flag stays with its value
+    fitting = [
+        line if len(line) <= width else f"{end}\n".join(textwrap.wrap(line, width - len(end), **how))
+        for line in bound.split("\n")
+    ]
+    return "\n".join(fitting).replace("\N{NO-BREAK SPACE}", " ")
 
 
 class FlagParser(argparse.ArgumentParser):
@@ -256,7 +281,7 @@ class _Debug(argparse.Action):
     """`--debug`: `run` shows the traceback of an unexpected error; a request has no field for it."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options, help="show the traceback of an unexpected error, as TOUR_DEBUG=1 does")
+        super().__init__(**options, help="show the traceback of an unexpected error")
 
     def __call__(self, *_: Any) -> None:
         pass

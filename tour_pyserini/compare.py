@@ -66,24 +66,22 @@ class CompareRequest(Request):
 
     qrels: str
     runs: Sequence[str]
-    measures: Sequence[str] = option(MEASURES, f"names of ir-measures (default: {' '.join(MEASURES)})")
+    measures: Sequence[str] = option(
+        MEASURES, f"names of ir-measures (default: {' '.join(MEASURES)})", metavar="MEASURE"
+    )
     format: str = option("text", "how tables are written", choices=tuple(FORMATS))
-    output: str | None = option(None, "write the report to this file instead of standard output", metavar="FILE")
-    baseline: str | None = _paired(None, "one of the runs; every other run is compared with it", metavar="RUN")
+    output: str | None = option(None, "write the report to this file, not to the screen", metavar="FILE")
+    baseline: str | None = _paired(None, "the run that every other is compared with", metavar="RUN")
     test: str = _paired("randomisation", "paired test", choices=tuple(TESTS))
-    alpha: float = _paired(0.05, "level of significance, after Holm's correction")
-    picture: str | None = _paired(None, "draw gains by query on the first measure: .png, .pdf, .svg", metavar="FILE")
-    show: int | None = _paired(None, "show the N largest gains and losses; needs --topics and --corpus", count=True)
+    alpha: float = _paired(0.05, "significance, after Holm's correction", metavar="P")
+    picture: str | None = _paired(None, "draw gains by query: .png, .pdf or .svg", metavar="FILE")
+    show: int | None = _paired(None, "show the N largest gains and losses, with texts", count=True)
     predictions: Sequence[str] = option(
-        (), "JSON lines (qid, answer, score), one file per run, for EM@k and F1@k", group="predicted answers"
+        (), "answers to measure by EM@k and F1@k, one file per run", group="predicted answers", metavar="FILE"
     )
-    splits: str | None = _texts(
-        None, "measure each split too: a file of overlap annotations, or of lines `qid<TAB>split`", metavar="FILE"
-    )
-    topics: str | None = _texts(
-        None, "texts of the queries; overlap annotations number them in this order", metavar="FILE"
-    )
-    corpus: str | None = _texts(None, "texts of the documents: BEIR corpus or Lucene index", metavar="FILE")
+    splits: str | None = _texts(None, "measure splits too; lines of qid and split", metavar="FILE")
+    topics: str | None = _texts(None, "texts of the queries", metavar="FILE")
+    corpus: str | None = _texts(None, "texts of the documents, as for search", metavar="FILE")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,7 +176,7 @@ def compare_runs(request: CompareRequest) -> Report:
     if splits is not None:
         parts.append(split_table(scorer, rows, splits))
     records = {row.name: record for row in rows if row.costs is not None and (record := read_record(row.path))}
-    if table := origins_table(records):
+    if table := origins_table(records, None if first is None else rows[first].name):
         parts.append(table)
     if first is not None and request.show is not None and topics is not None:
         queries, texts = {str(qid): text for qid, text in topics}, open_texts(str(request.corpus))
@@ -224,17 +222,15 @@ def _written(part: Table | str, form: str) -> str:
 DESCRIPTION = "Measure runs side by side with ir-measures: means, costs, and differences from a baseline."
 
 EXAMPLE = """examples:
-  python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --measures nDCG@10 R@100
-  python -m tour_pyserini.compare qrels/demo.trec runs/demo.*.trec --baseline runs/demo.dense.trec --picture a.png"""
+  python -m tour_pyserini.compare qrels.tsv runs/*.trec --measures nDCG@10
+  python -m tour_pyserini.compare qrels.tsv runs/*.trec --baseline runs/a.trec"""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = request_parser("compare", CompareRequest, description=DESCRIPTION, epilog=EXAMPLE)
-    parser.add_argument("qrels", help="judgements: TREC or BEIR")
-    parser.add_argument(
-        "runs", nargs="+", help="TREC runs; the record beside a run tells its costs, signals and models"
-    )
+    parser.add_argument("qrels", metavar="QRELS", help="judgements: TREC or BEIR, or irds:NAME")
+    parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC runs; records beside them tell costs and models")
     request = CompareRequest.from_flags(vars(parser.parse_args(argv)))
     report = compare_runs(request)
     if request.output is None:

@@ -22,16 +22,13 @@ from tour_pyserini.support.packages import load_plugins
 FAILED = 1
 
 DESCRIPTION = """\
-Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that exist and
-were made with the same settings from the same files are not made again, so the same command continues an interrupted
-experiment. The exit code is 1 if a score differs from the expected one."""
+Run an experiment: every condition on every collection, encoder, index and re-ranker of a YAML file. Runs that exist are
+not made again. The exit code is 1 if a score differs from the expected one."""
 
 EXAMPLES = """examples:
   python -m tour_pyserini.experiment demo
-  python -m tour_pyserini.experiment --list
-  python -m tour_pyserini.experiment results --data collections --dry-run
-  python -m tour_pyserini.experiment results --data collections --collection cacm --condition dense mix
-  python -m tour_pyserini.experiment results --data collections --report --output report"""
+  python -m tour_pyserini.experiment results --data DIR --collection cacm
+  python -m tour_pyserini.experiment results --data DIR --report"""
 
 ACTIONS = ("list", "dry_run", "report", "write_expected", "pack")
 
@@ -53,21 +50,21 @@ class ExperimentRequest(Request):
     """What to do with an experiment; the fields are the flags of the command."""
 
     experiment: str | None = None
-    list: bool = _action("list the parts of the file; without a file, the experiments that come with the package")
-    dry_run: bool = _action("print the equivalent commands, and do nothing")
-    report: bool = _action("measure existing runs and write tables and figures; search nothing")
-    write_expected: bool = _action("measure existing runs and write their scores into the file, as expected scores")
-    pack: bool = _action("write the runs of each setup into one small file, to store in a repository")
-    condition: tuple[str, ...] = _only("conditions; the name of a sweep chooses all its values")
+    list: bool = _action("list the parts of the file, or without one the experiments")
+    dry_run: bool = _action("print the commands, and do nothing")
+    report: bool = _action("write tables and figures of the runs that exist")
+    write_expected: bool = _action("write scores of the runs that exist into the file")
+    pack: bool = _action("write the runs of each setup into one small file")
+    condition: tuple[str, ...] = _only("conditions, or sweeps")
     collection: tuple[str, ...] = _only("collections")
     encoder: tuple[str, ...] = _only("encoders")
     index: tuple[str, ...] = _only("kinds of index")
     reranker: tuple[str, ...] = _only("re-rankers")
-    data: str | None = _path(None, "the folder of collections and models: the value of ${DATA} in the file")
+    data: str | None = _path(None, "collections and models: ${DATA} in the file")
     runs: str = _path("runs", "runs are written to DIR/EXPERIMENT")
-    indexes: str = _path("indexes", "the folder of indexes; missing ones are built")
-    cache: str | None = _path(None, "the score cache (default: scores.sqlite in the cache folder)", metavar="FILE")
-    output: str | None = _path(None, "the folder of tables and figures (default: RUNS/EXPERIMENT/report)")
+    indexes: str = _path("indexes", "indexes; missing ones are built")
+    cache: str | None = _path(None, "the score cache (default: the user's)", metavar="FILE")
+    output: str | None = _path(None, "tables and figures (default: RUNS/EXPERIMENT/report)")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,7 +78,7 @@ class ExperimentRequest(Request):
 def _parser() -> argparse.ArgumentParser:
     """The parser of `python -m tour_pyserini.experiment`."""
     parser = request_parser("experiment", ExperimentRequest, description=DESCRIPTION, epilog=EXAMPLES)
-    parser.add_argument("experiment", nargs="?", help="a YAML file, or the name of one that comes with the package")
+    parser.add_argument("experiment", nargs="?", help="a YAML file, or the name of one of ours")
     return parser
 
 

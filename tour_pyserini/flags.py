@@ -204,13 +204,18 @@ def request_parser(command: str, request: type[Request], *, description: str, ep
         description: what the command does.
         epilog: examples.
     """
-    required = [item.name for item in dataclasses.fields(request) if item.default is item.default_factory]
-    usage = " ".join(["%(prog)s", *(f"{flag_name(name)} {name.upper()}" for name in required), "[flags]"])
+    required = [item for item in dataclasses.fields(request) if item.default is item.default_factory]
+    flags = [f"{flag_name(item.name)} {_metavar(item)}" for item in required if item.metadata]
+    usage = " ".join(["%(prog)s", *(_metavar(item) for item in required if not item.metadata), *flags, "[flags]"])
     parser = CommandParser(
         command, usage=usage, description=description, epilog=epilog, argument_default=argparse.SUPPRESS
     )
     add_request_flags(parser, request)
     return parser
+
+
+def _metavar(field: dataclasses.Field[Any]) -> str:
+    return field.metadata.get("metavar") or field.name.upper()
 
 
 def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
@@ -225,7 +230,8 @@ def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
         action = groups[group].add_argument(flag_name(field.name), **_flag_options(field, hints[field.name]))
-        if chosen and not field.metadata["common"] and isinstance(parser, CommandParser):
+        common = field.metadata["common"] or action.required
+        if chosen and not common and isinstance(parser, CommandParser):
             parser.hide(action)
 
 
@@ -246,7 +252,7 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
         options["type"] = float if float in kinds else int
     if field.metadata["choices"]:
         options["choices"] = field.metadata["choices"]
-    elif field.metadata["metavar"]:
+    if field.metadata["metavar"]:
         options["metavar"] = field.metadata["metavar"]
     if any(typing.get_origin(kind) in (tuple, Sequence) for kind in kinds):
         options |= {"nargs": "+", "action": "extend"}
@@ -256,9 +262,10 @@ def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
 def add_config_flags(parser: CommandParser, title: str) -> None:
     """Add `--preset`, `--config`, `--method`, and a flag for each setting; common are the numbers of labels."""
     add = parser.add_argument_group(title).add_argument
-    add("--preset", choices=list(PRESETS), metavar="PRESET", help=f"settings to start from: {', '.join(PRESETS)}")
+    presets = f"settings to start from, such as mixed or tour-hard; {', '.join(PRESETS)}"
+    add("--preset", choices=list(PRESETS), metavar="PRESET", help=presets)
     parser.hide(add("--config", metavar="FILE", help="start from a TOML file of settings"))
-    method = add("--method", help=f"update rule: {', '.join(METHODS)} (default: {DEFAULT_METHOD})")
+    method = add("--method", help=f"{', '.join(METHODS)} (default: {DEFAULT_METHOD})")
     method.completer = lambda **_: list(METHODS)  # type: ignore[attr-defined]  # for Tab completion by argcomplete
     for name, (field, methods) in settings_by_name().items():
         described = ["all methods"] if len(methods) == len(METHODS) else methods

@@ -40,8 +40,8 @@ _FIELDS = ("title", "text")
 
 # Fields by the groups of flags in --help.
 _input, _encoder = partial(option, group="input and output"), partial(option, group="encoder")
-_index = partial(option, group="index: exact (flat inner product) without --hnsw, --pq or --factory")
-_phrase = partial(option, group="phrases: one vector per token; --encoder is then a phrase encoder's folder")
+_index = partial(option, group="kind of index (exact without --hnsw, --pq and --factory)")
+_phrase = partial(option, group="phrases, by a phrase encoder")
 
 # Flags of one kind of index only, with their defaults.
 _PASSAGES: dict[str, Any] = {
@@ -76,32 +76,43 @@ class IndexRequest(Request):
 
     corpus: str | None = _input(
         None,
-        "a BEIR corpus.jsonl (_id, title, text), a folder of .jsonl files, or a .tsv of ids and texts",
+        "corpus.jsonl, a folder of .jsonl files, or a .tsv; a line of JSON has _id, title and text, one of a .tsv the "
+        "id and the text",
+        metavar="FILE",
+        common=True,
     )
     index: str = _input(
         dataclasses.MISSING,
-        "the folder of the index, made when it is complete; or a collection: milvus:FILE.db?collection=C, "
-        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
+        "folder of the index, or a database's collection; milvus:FILE.db?collection=C, milvus://HOST:19530/C, "
+        "qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
+        metavar="DIR",
+        common=True,
     )
     vectors: str | None = _input(
         None,
-        "an exact index of the same corpus and encoder, whose vectors are used instead of encoding again",
+        "an exact index whose vectors are used; nothing is encoded again: same corpus, same encoder",
         metavar="DIR",
+        common=True,
     )
-    overwrite: bool = _input(False, "replace an existing index, once the new one is complete")
+    overwrite: bool = _input(False, "replace an index, once the new one is complete", common=True)
     add: str | None = _input(
-        None, "a corpus whose documents the index gets; those that it has already are replaced", metavar="FILE"
+        None,
+        "add or replace the documents of this corpus; vectors, BM25 and docids change in one step",
+        metavar="FILE",
+        common=True,
     )
-    delete: str | None = _input(
-        None, "a file of docids, one per line, of documents that leave the index", metavar="FILE"
-    )
+    delete: str | None = _input(None, "remove the docids of this file; one per line", metavar="FILE", common=True)
 
-    encoder: str = _encoder("default", "default (all-MiniLM-L6-v2), a folder, or a name on the model hub")
+    encoder: str = _encoder("default", "a name, a folder, or default (all-MiniLM-L6-v2)", metavar="NAME", common=True)
     encoder_class: str | None = _encoder(None, "Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...")
     pooling: str | None = _encoder(
-        None, "how vectors of tokens become one (default: what the model's files say)", choices=tuple(POOLINGS)
+        None,
+        f"{', '.join(POOLINGS)} (default: as the files say)",
+        choices=tuple(POOLINGS),
+        metavar="POOLING",
+        common=True,
     )
-    l2_norm: bool | None = _encoder(None, "vectors of unit norm (default: what the model's files say, or not)")
+    l2_norm: bool | None = _encoder(None, "vectors of unit norm (default: as the model's files say)", common=True)
     truncate_dim: int | None = _encoder(
         None, "dimensions kept of each vector (default: what the model's files say, or all)", count=True
     )
@@ -118,14 +129,18 @@ class IndexRequest(Request):
         None, "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=ENCODER_BACKENDS
     )
     precision: str | None = _encoder(
-        None, "int8 is faster and gives slightly other vectors (default: fp32)", choices=PRECISIONS
+        None,
+        "fp32 or int8; int8 is faster and gives slightly other vectors (default: fp32)",
+        choices=PRECISIONS,
+        metavar="PRECISION",
+        common=True,
     )
     batch_size: int | None = _encoder(
         None,
         "most documents that torch encodes at once (default: by their tokens; 64 for Pyserini's classes)",
         count=True,
     )
-    device: str = _encoder("cpu", "cpu, cuda:0, ...")
+    device: str = _encoder("cpu", "cpu, cuda:0, ...", common=True)
     dtype: str | None = _encoder(
         None,
         "numbers that the encoder computes with (default: auto: float32 on a CPU, what its files say on a GPU); "
@@ -135,24 +150,28 @@ class IndexRequest(Request):
     trust_remote_code: bool = _encoder(False, "run Python code that the encoder's folder or name brings along")
     threads: int | None = _encoder(None, "most threads (default: all processors)", count=True)
 
-    hnsw: bool = _index(False, "a graph: fast, approximate search")
+    hnsw: bool = _index(False, "a graph: fast, approximate search", common=True)
     pq: bool = _index(False, "product quantisation: small, with approximate vectors")
     factory: str | None = _index(
         None,
-        "an index that FAISS makes from its factory string: IVF4096,PQ48, SQ8, IVF1024,SQfp16, ...",
+        "FAISS's factory string: SQ8, IVF4096,PQ48, ...",
         metavar="STRING",
+        common=True,
     )
     M: int | None = _index(None, "HNSW: neighbours of a node (default: 256)", count=True)
     efC: int | None = _index(None, "HNSW: candidates considered for them (default: 256)", count=True)
     pq_m: int = _index(192, "PQ: parts of a vector", count=True)
     pq_nbits: int = _index(8, "PQ: bits of a part", count=True)
 
-    bm25: bool | None = _index(None, "a BM25 index of the same fields beside the vectors, for search --sparse")
+    bm25: bool | None = _index(None, "BM25 beside the vectors, for search --sparse; of the same fields", common=True)
     language: str | None = _index(
-        None, "stemmer and stop words of --bm25: those of en, de, fr, ..., or none (default: en)", metavar="CODE"
+        None,
+        "stemmer and stop words of --bm25; en, de, fr, ..., or none (default: en)",
+        metavar="CODE",
+        common=True,
     )
 
-    phrases: bool = _phrase(False, "index phrases")
+    phrases: bool = _phrase(False, "index phrases", common=True)
     kind: str | None = _phrase(
         None,
         "flat is exact; ivf searches some lists only; ivfpq keeps codes (--pq-m, --pq-nbits) (default: flat)",
@@ -491,16 +510,16 @@ def _write(
 
 EXAMPLE = """\
 example:
-  python -m tour_pyserini.index --corpus collections/scifact --encoder default --index indexes/scifact
-
-An interrupted run leaves INDEX.partial, and the same command continues it. INDEX is made when it is complete.
-Pyserini reads it too: FaissSearcher("indexes/scifact", query_encoder).
+  python -m tour_pyserini.index --corpus scifact/corpus.jsonl --index indexes/scifact --bm25
 """
 
 
 def index_request(argv: Sequence[str] | None) -> IndexRequest:
     """The request that the command line describes; the command line of this process if `argv` is None."""
-    description = "Encode a corpus into a FAISS index that this package and Pyserini search."
+    description = (
+        "Encode a corpus into a FAISS index that Pyserini searches too. It appears when it is complete; the same "
+        "command continues an interrupted one."
+    )
     parser = request_parser("index", IndexRequest, description=description, epilog=EXAMPLE)
     return IndexRequest.from_flags(vars(parser.parse_args(argv)))
 

@@ -243,14 +243,14 @@ def _open_file(path: str | None) -> Iterator[IO[str] | None]:
 
 
 DESCRIPTION = """\
-Search topics and write a run, with Pyserini's own flags and one for each setting of TouR. Labels are kept in the score
-cache, so the same command continues an interrupted search without paying for them again."""
+Search topics and write a run. Labels are kept in the score cache, so the same command continues an interrupted search
+without paying for them again."""
 
 EXAMPLES = """examples:
   python -m tour_pyserini.search --topics demo
-  python -m tour_pyserini.search --topics scifact/queries.jsonl --qrels scifact/qrels/test.tsv \\
-      --index indexes/scifact --corpus scifact/corpus.jsonl --output runs/scifact.trec
-  python -m tour_pyserini.search ... --method rerank --depth 40"""
+  python -m tour_pyserini.search --topics scifact/queries.jsonl \\
+      --index indexes/scifact --corpus scifact/corpus.jsonl --budget 30
+  python -m tour_pyserini.search ... --method rerank --depth 30"""
 
 
 def _search_parser() -> CommandParser:

@@ -81,21 +81,27 @@ class SearchRequest(Request):
     """
 
     topics: str = _input(
-        dataclasses.MISSING, "topics: a file (TSV, DPR, BEIR queries.jsonl), a Pyserini name, or `demo`", common=True
+        dataclasses.MISSING,
+        "queries: a file, a prebuilt name, irds:NAME, or `demo`; files are TSV, DPR's, or BEIR's queries.jsonl",
+        metavar="FILE",
+        common=True,
     )
     topics_format: str = _input("default", "Pyserini's format of topics", metavar="FORMAT")
     qrels: str | None = _input(
-        None, "search only the topics judged in this TREC or BEIR file", metavar="FILE", common=True
+        None, "search only the topics judged here; TREC or BEIR, or irds:NAME", metavar="FILE", common=True
     )
     index: str | None = _input(
         None,
-        "FAISS index folder, a prebuilt name, or a collection of a database; milvus:FILE.db?collection=C, "
-        "milvus://HOST:19530/C, qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
+        "a folder, a prebuilt name, or a database's collection; milvus:FILE.db?collection=C, milvus://HOST:19530/C, "
+        "qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
         metavar="DIR",
         common=True,
     )
     corpus: str | None = _input(
-        None, "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name", metavar="FILE", common=True
+        None,
+        "passages: corpus.jsonl, .tsv, a prebuilt name, irds:NAME; or a folder of .jsonl files or of a Lucene index",
+        metavar="FILE",
+        common=True,
     )
     vectors: str | None = _input(
         None,
@@ -110,7 +116,7 @@ class SearchRequest(Request):
     )
     sparse: tuple[Any, ...] = _input(
         (),
-        "find candidates by BM25 too: `index` (the --index, made with --bm25) or `none`; or an index made with --bm25, "
+        "BM25 too: `index` (made with --bm25), `none`, or another; an index made with --bm25, "
         "a Lucene index folder or a prebuilt name; every method then searches with both, and `dense` is hybrid search; "
         "`none`: not even by the BM25 of the --index, which the default method uses by itself",
         metavar="DIR",
@@ -126,7 +132,7 @@ class SearchRequest(Request):
     )
     run: tuple[str, ...] = _input(
         (),
-        "re-rank what is in a TREC run, which is one more signal; with several, their lists together; without --index, "
+        "re-rank what is in a TREC run; it is one more signal; with several, their lists together; without --index, "
         "nothing else is found, and the query moves where --vectors names an index folder with the vectors",
         metavar="RUN",
         common=True,
@@ -178,7 +184,7 @@ class SearchRequest(Request):
     threads: int = _work(1, "threads of search", count=True)
     encoder: str | None = _work(
         None,
-        "query encoder: a name, a folder, or `default`; if not given, the encoder that built the index",
+        "query encoder: name or folder; `default`; if not given, the encoder that built the index",
         metavar="NAME",
         common=True,
     )
@@ -206,7 +212,7 @@ class SearchRequest(Request):
         None, "vectors of queries instead of an encoder: a folder or a name", metavar="DIR"
     )
     adapter: str | None = _work(None, "correct the vectors of queries by this file, which `learn` made", metavar="FILE")
-    device: str = _work("cpu", "device of encoder and re-ranker: cpu, cuda:0, ...", common=True)
+    device: str = _work("cpu", "where models run: cpu, cuda:0, ...", common=True)
     dtype: str = _work(
         "auto",
         "numbers that models compute with (not ONNX re-rankers); auto: float32 on a CPU, as stored on a GPU",
@@ -216,8 +222,9 @@ class SearchRequest(Request):
 
     reranker: Any = _labels(  # noqa: RUF009 (a dataclass field; Any hides it)
         "default",
-        "a cross-encoder's name or folder, http://HOST/rerank, chat:http://HOST/v1#MODEL, or `default` "
-        "(ms-marco-MiniLM-L-12-v2)",
+        "cross-encoder: name or folder, `default`, an address; http://HOST/rerank, chat:http://HOST/v1#MODEL; "
+        "the default is ms-marco-MiniLM-L-12-v2",
+        metavar="NAME",
         common=True,
     )
     reranker_threads: int | None = _labels(

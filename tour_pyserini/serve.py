@@ -11,14 +11,14 @@ from tour_pyserini.service.serving import ServeRequest, listen, run_server
 from tour_pyserini.support.packages import import_optional
 
 DESCRIPTION = """\
-Serve searches of an index over HTTP. Searches that come at the same time share the calls of the re-ranker; labels are
-kept in the score cache, as always. The address is printed once the service is ready. Ctrl-C or SIGTERM ends it after
+Serve searches of an index over HTTP. The address is printed once the service is ready; Ctrl-C or SIGTERM ends it after
 the searches that run."""
 
 EXAMPLES = """examples:
   python -m tour_pyserini.serve --topics demo
-  python -m tour_pyserini.serve --index indexes/scifact --corpus scifact/corpus.jsonl --port 9000 --budget 30
-  curl -s http://127.0.0.1:8080/search -H 'Content-Type: application/json' -d '{"query": "...", "deadline_ms": 300}'"""
+  python -m tour_pyserini.serve --index indexes/scifact --corpus scifact/corpus.jsonl
+  curl -s http://127.0.0.1:8080/search -H 'Content-Type: application/json' \\
+      -d '{"query": "...", "deadline_ms": 300}'"""
 
 
 def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None) -> None:

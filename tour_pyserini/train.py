@@ -238,7 +238,8 @@ def parse(argv: Sequence[str] | None) -> TrainRequest:
     parser = CommandParser("train", description=__doc__, epilog=EXAMPLES)
     models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=FlagParser)
     for request, (name, about) in _MODELS.items():
-        how: dict[str, Any] = {"argument_default": argparse.SUPPRESS}
+        usage = "%(prog)s --data FILE ... --base BASE --output DIR [flags]"
+        how: dict[str, Any] = {"argument_default": argparse.SUPPRESS, "usage": usage}
         model = models.add_parser(name, help=about, description=f"Train {about}.", **how)
         model.set_defaults(request=request)
         data = "questions with answers, in any format of topics" if request is PhraseRerankerRequest else DATA

@@ -1,10 +1,8 @@
 # PYTHON_ARGCOMPLETE_OK
 """Choose settings by judged queries; what is re-ranking worth?
 
-The labels of the judged queries are bought once; then every setting is replayed from memory. The settings of --output
-are for `search --config` and `serve --config`. They are the default's unless others gain more than the error of
-their gain on queries that had no part in the choice. With --dry nothing is judged and no setting is chosen: it says
-what can be said without judgements.
+Labels of the judged queries are bought once, then every setting is replayed from memory. The default stays unless other
+settings gain more than the error of their gain on queries that had no part in the choice.
 """
 
 import sys
@@ -84,7 +82,7 @@ class TuneRequest(SearchRequest):
     qrels: str | None = _judged(None, "judgements, TREC or BEIR; topics without any are left out", metavar="FILE")
     output: str | None = _written(None, "the settings, for --config", metavar="FILE", common=True)
     picture: str | None = _written(None, "draw quality against labels: .png, .pdf, .svg", metavar="FILE", common=True)
-    dry: bool = _judged(False, "choose nothing; say what can be said without judgements")
+    dry: bool = _judged(False, "choose nothing, say what is known without judgements")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -379,10 +377,10 @@ _rows = partial(zip, strict=True)
 
 
 EXAMPLE = """examples:
-  python -m tour_pyserini.tune --topics dev.jsonl --qrels dev.tsv --index indexes/a --corpus a/corpus.jsonl \\
-      --output tuned.toml --picture tuned.png
-  python -m tour_pyserini.search --config tuned.toml --topics test.jsonl --index indexes/a --corpus a/corpus.jsonl
-  python -m tour_pyserini.tune --dry --topics dev.jsonl --index indexes/a --corpus a/corpus.jsonl"""
+  python -m tour_pyserini.tune --topics dev.jsonl --qrels dev.tsv \\
+      --index indexes/a --corpus a/corpus.jsonl --output tuned.toml
+  python -m tour_pyserini.search --config tuned.toml --topics test.jsonl ...
+  python -m tour_pyserini.tune --dry --topics dev.jsonl ..."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

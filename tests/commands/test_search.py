@@ -243,16 +243,14 @@ def test_bad_input_is_one_sentence_and_exit_code_2(case, name, capsys):
     assert [file.name for file in case.output.parent.iterdir()] == ["a.trec"]
 
 
-def test_help_shows_examples_and_settings(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help-all"])
-    said = capsys.readouterr().out
-    for word in ("--topics demo", "--similarity-scale", "--rocchio-alpha", "--output-queries", "--ef-search"):
-        assert word in said
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    short = capsys.readouterr().out
-    assert "--budget" in short and "--help-all" in short and "--rocchio-alpha" not in short
+def test_help_has_the_usual_flags_and_help_all_every_flag(capsys):
+    said = {}
+    for flag in ("--help", "--help-all"):
+        with pytest.raises(SystemExit):
+            main([flag])
+        said[flag] = capsys.readouterr().out
+    assert "--budget" in said["--help"] and "--rocchio-alpha" not in said["--help"]
+    assert "--rocchio-alpha" in said["--help-all"] and "--output-queries" in said["--help-all"]
 
 
 def test_examples_are_what_the_user_would_type(capsys, monkeypatch):

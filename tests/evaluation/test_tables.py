@@ -116,10 +116,12 @@ def test_what_the_records_say_about_fairness():
     assert [line[1:] for line in same.cells[1:]] == [[m, "a", "onnx:01234567", "30.0"] for m in ("rerank", "tour")]
     assert same.legend == ""
     other = origins_table({"one": record(), "two": record(sparse={"path": "indexes/a/bm25"}, index2={"name": "b"})})
-    assert other.cells[2][2] == "a + bm25 + b" and "differ in signals;" in other.legend
+    assert other.cells[2][2] == "a + bm25 + b" and "signals of two. " in other.legend
     own = origins_table({"one": {**record(), "command": ["search", "--reranker", "models/mine", "--hits", "9"]}})
     assert own.cells[1][3] == "mine (01234567)"
-    assert "differ in labels/query;" in origins_table({"one": record(), "two": record(pairs=4)}).legend
+    runs = {"one": record(), "two": record(pairs=4), "three": record(pairs=4)}
+    assert "labels/query of two, three. " in origins_table(runs).legend
+    assert "labels/query of one. " in origins_table(runs, "three").legend
 
 
 QUERIES = {f"q{at}": f"question {at}" for at in range(1, 5)}

@@ -52,6 +52,16 @@ def test_help_and_version_load_no_heavy_library_and_no_sub_command(flag):
     assert not set(loaded) & {f"tour_pyserini.{command}" for command in COMMANDS}
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_fills_one_screen(command, columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit):
+        importlib.import_module(f"tour_pyserini.{command}").main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) < columns
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_entry_point_has_version(command, capsys):
     module = importlib.import_module(f"tour_pyserini.{command}")

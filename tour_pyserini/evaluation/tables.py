@@ -161,20 +161,28 @@ def split_table(scorer: Scorer, runs: Sequence[MeasuredRun], splits: Mapping[str
     return Table([["split", "run", "queries", *runs[0].means], *body], words=2, title="By split")
 
 
-def origins_table(records: Mapping[str, Mapping[str, Any]]) -> Table | None:
+def origins_table(records: Mapping[str, Mapping[str, Any]], baseline: str | None = None) -> Table | None:
     """How the runs with a record were made: method, signals, re-ranker and labels per query.
 
-    A sentence below says if they differ in more than the method: a fair comparison is at equal signals and labels.
+    A sentence below says which differ in more than the method: a fair comparison is at equal signals and labels.
 
     Args:
         records: the record beside each run, by the run's name; one without inputs is not shown.
+        baseline: the run that the others are compared with; None: the first.
     """
     head = ["run", "method", "signals", "re-ranker", "labels/query"]
     rows = [[name, *_origin(record)] for name, record in records.items() if record.get("files")]
     if not rows:
         return None
-    differ = [name for name, cells in list(zip(head, zip(*rows, strict=True), strict=True))[2:] if len(set(cells)) > 1]
-    legend = f"The runs differ in {', '.join(differ)}; a fair comparison is at equal signals and labels."
+    base = next((row for row in rows if row[0] == baseline), rows[0])
+    differ = []
+    for column in range(2, len(head)):
+        others = [row for row in rows if row[column] != base[column]]
+        if head[column] == "re-ranker":
+            others = [row for row in others if "-" not in (row[column], base[column])]  # no labels are no other model
+        if others:
+            differ.append(f"{head[column]} of {', '.join(row[0] for row in others)}")
+    legend = f"Unlike {base[0]}: {'; '.join(differ)}. A fair comparison is at equal signals and labels."
     return Table([head, *rows], words=4, title="How the runs were made", legend=legend if differ else "")
 
 
