@@ -1,6 +1,7 @@
 # PYTHON_ARGCOMPLETE_OK
 """Serve searches of an index over HTTP."""
 
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -61,6 +62,8 @@ def serve_request(argv: Sequence[str] | None) -> ServeRequest:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
+    # Before the library of MCP sets its own format, which breaks lines at 80 columns.
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     serve(serve_request(argv), tell=_tell)
 
 

@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
@@ -77,37 +77,64 @@ def test_drops_are_not_waited_for(server):
     assert server.search("a b").status_code == 200
 
 
-# A service whose application fails each request, with a log that cannot be written, and takes its time to end.
-FAILING = """
-import asyncio, os, sys
+# A service of another application, whose log cannot be written, and which takes its time to end.
+SERVICE = """
+import asyncio, os
 from tour_pyserini.serve import serve
-from tour_pyserini.service import app, collection
-from tour_pyserini.service.serving import ServeRequest
+from tour_pyserini.service import app, collection, serving
 
-async def failing(scope, receive, send):
-    if scope["type"] != "lifespan":
+async def application(scope, receive, send):
+    if scope["type"] == "lifespan":
+        assert (await receive())["type"] == "lifespan.startup"
+        await send({"type": "lifespan.startup.complete"})
+        assert (await receive())["type"] == "lifespan.shutdown"
+        print("ending", flush=True)
+        await asyncio.sleep(60)
+    if scope["path"] == "/fails":
         raise ValueError
-    assert (await receive())["type"] == "lifespan.startup"
-    await send({"type": "lifespan.startup.complete"})
-    assert (await receive())["type"] == "lifespan.shutdown"
-    print("ending", flush=True)
-    await asyncio.sleep(60)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"30000000")]})
+    for _ in range(30):
+        await send({"type": "http.response.body", "body": b"x" * 1_000_000, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
 
-collection.Collection, app.new_app = lambda request: None, lambda collection, key: failing
+collection.Collection, app.new_app = lambda request: None, lambda collection, key: application
+serving.PATIENCE = 0.5
 os.close(2)
-serve(ServeRequest(port=0, no_mcp=True), tell=lambda address: print(address, flush=True))
+serve(serving.ServeRequest(port=0, no_mcp=True), tell=lambda address: print(address, flush=True))
 """
 
 
-def test_a_log_that_cannot_be_written_ends_nothing_and_a_second_signal_ends_it_all():
-    with subprocess.Popen([sys.executable, "-c", FAILING], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            url = process.stdout.readline().strip()
-            with httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
-                assert [client.get("/").status_code for _ in range(3)] == [500] * 3
-            process.terminate()
-            assert process.stdout.readline() == "ending\n"
-            process.terminate()
-            assert process.wait(timeout=30) == 1
-        finally:
-            process.kill()
+@pytest.fixture(scope="module")
+def other():
+    with subprocess.Popen([sys.executable, "-c", SERVICE], stdout=subprocess.PIPE, text=True) as process:
+        process.url = process.stdout.readline().strip()
+        yield process
+        process.kill()
+
+
+def received(connection, pause=0):
+    """Bytes until there is nothing more for a while."""
+    connection.settimeout(1)
+    size = 0
+    with suppress(TimeoutError, ConnectionError):
+        while part := connection.recv(1 << 20):
+            size += len(part)
+            time.sleep(pause)
+    return size
+
+
+def test_an_answer_that_nobody_reads_is_not_kept_and_one_that_is_read_slowly_is_whole(other):
+    asked = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with ExitStack() as stack:
+        slow, unread = (connect(other, stack, asked) for _ in range(2))
+        whole = received(slow, pause=0.1)  # three seconds in all
+        assert received(unread) < 30_000_000 < whole
+
+
+def test_a_log_that_cannot_be_written_ends_nothing_and_a_second_signal_ends_it_all(other):
+    with httpx.Client(base_url=other.url, timeout=20, trust_env=False) as client:
+        assert [client.get("/fails").status_code for _ in range(3)] == [500] * 3
+    other.terminate()
+    assert other.stdout.readline() == "ending\n"
+    other.terminate()
+    assert other.wait(timeout=30) == 1

@@ -81,8 +81,8 @@ def test_no_answer_is_shown_in_a_frame_or_taken_for_another_type(server):
 )
 def test_pages_of_other_sites_cannot_spend_labels(server, headers, status):
     calls = server.metric("tour_searches_total")
-    assert server.client.get("/search/stream?query=a", headers=headers).status_code == status
-    own = {"Origin": server.url}
-    assert server.client.get("/search/stream?query=a&method=dense", headers=own).status_code == 200
-    assert server.metric("tour_searches_total") == calls + 1 + (status == 200)
+    for path in ("/search/stream?query=a", "/v1/letters/search?query=a"):
+        assert server.client.get(path, headers=headers).status_code == status
+        assert server.client.get(path, headers={"Origin": server.url}).status_code == 200
+    assert server.metric("tour_searches_total") == calls + 2 + 2 * (status == 200)
     assert server.client.get("/", headers=headers).status_code == 200  # a link to the page is one from another site

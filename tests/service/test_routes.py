@@ -213,10 +213,14 @@ def test_wrong_requests_get_one_sentence(server, name):
         ({"setting": ["depth=1", "depth=2"]}, "twice"),
         ({"deadline_ms": "inf"}, "deadline_ms"),
         ({"query": " "}, "empty"),
+        ({"query": ""}, "at least 1"),
     ],
 )
-def test_wrong_streams_get_one_sentence(server, asked, word):
+def test_wrong_addresses_get_one_sentence(server, asked, word):
     answer = server.client.get("/search/stream", params={"query": "a", **asked})
+    if set(asked) == {"query"}:
+        of_pyserini = server.client.get("/v1/letters/search", params=asked)
+        assert (of_pyserini.status_code, of_pyserini.json()) == (422, answer.json())
     assert answer.status_code == 422 and word in answer.json()["detail"]
 
 

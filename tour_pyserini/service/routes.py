@@ -27,6 +27,7 @@ from tour_pyserini.service.messages import (
     Judgement,
     Problem,
     PyseriniSearch,
+    QueryText,
     RerankBody,
     Round,
     SearchBody,
@@ -203,12 +204,13 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         check(index)
         return {"downloaded": True, "size_bytes": str(dispatcher.collection.bytes)}
 
-    @routes.get("/{index}/search")
+    @routes.get("/{index}/search", responses=_FOREIGN)
     async def find(
-        index: str, query: str, request: Request, after: BackgroundTasks, hits: Annotated[int, Query(ge=1)] = 10
+        index: str, query: QueryText, request: Request, after: BackgroundTasks, hits: Annotated[int, Query(ge=1)] = 10
     ) -> dict[str, Any]:
         """Search with the service's own method."""
         check(index)
+        check_site(request)
         (answer,) = await dispatcher.search(SearchBody(query=query, hits=hits), request, after)
         candidates = [
             {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": {"id": hit.docid, "contents": hit.text}}

@@ -22,8 +22,8 @@ _SERVING, _LIMITS = "how it is served", "what a request may ask for"
 
 CONNECTIONS = 1000
 """Most connections, or half of the descriptors that the process may open, if these are fewer."""
-HEADER_SECONDS = 10.0
-"""In this time the line and the headers of a request must be there."""
+PATIENCE = 10.0
+"""Seconds in which the line and the headers of a request must be there, and in which a client must read something."""
 _ACCEPTED = 16
 """Connections that are accepted before any of them is looked at."""
 
@@ -161,7 +161,7 @@ def run_server(app: object, listener: socket.socket) -> None:
         app,  # type: ignore[arg-type]  # the library declares an ASGI application more narrowly
         http=_connection_class(),
         ws="none",
-        log_level="warning",
+        log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
@@ -172,7 +172,7 @@ def run_server(app: object, listener: socket.socket) -> None:
 
 
 def _connection_class() -> type[asyncio.Protocol]:
-    """Connections of which there are never too many, and which are closed if their requests do not come in time."""
+    """Connections of which there are never too many, and which are closed if their clients send or read too slowly."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     most = CONNECTIONS
@@ -181,15 +181,15 @@ def _connection_class() -> type[asyncio.Protocol]:
 
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = CONNECTIONS if descriptors == resource.RLIM_INFINITY else min(CONNECTIONS, descriptors // 2)
-    idle: dict[H11Protocol, asyncio.TimerHandle] = {}  # those without a request, the longest first
+    waiting: dict[H11Protocol, asyncio.TimerHandle] = {}  # those that wait for their clients, the longest first
 
     class Connection(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._watch()
             if len(self.connections) > most:
-                longest = next(iter(idle))
-                idle.pop(longest).cancel()
+                longest = next(iter(waiting))
+                waiting.pop(longest).cancel()
                 longest.transport.abort()
 
         def data_received(self, data: bytes) -> None:
@@ -200,17 +200,35 @@ def _connection_class() -> type[asyncio.Protocol]:
             super().on_response_complete()
             self._watch()
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._watch()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._watch()
+
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
-            if timer := idle.pop(self, None):
+            if timer := waiting.pop(self, None):
                 timer.cancel()
 
         def _watch(self) -> None:
-            """Begin to wait for a request, or end that when it has come."""
-            is_idle = self.cycle is None or self.cycle.response_complete
-            if is_idle and self not in idle:
-                idle[self] = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
-            elif not is_idle and self in idle:
-                idle.pop(self).cancel()
+            """Begin to wait for a request, or for an answer to be read; or end that."""
+            waits = self.cycle is None or self.cycle.response_complete or self.flow.write_paused
+            if waits and self not in waiting:
+                self._wait()
+            elif not waits and self in waiting:
+                waiting.pop(self).cancel()
+
+        def _wait(self) -> None:
+            waiting[self] = self.loop.call_later(PATIENCE, self._look, self.transport.get_write_buffer_size())
+
+        def _look(self, unread: int) -> None:
+            """Go on waiting for a client that reads, however slow; else close the connection."""
+            if self.transport.get_write_buffer_size() < unread:
+                self._wait()
+            else:
+                self.transport.abort()
 
     return Connection
