@@ -55,8 +55,8 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def server(small):
-    """The small collection, served with tiny real models."""
-    with running_server(*small.flags, cache=small.cache) as running:
+    """The small collection, served with tiny real models by a process that may open 256 descriptors."""
+    with running_server(*small.flags, cache=small.cache, descriptors=256) as running:
         yield running
 
 
