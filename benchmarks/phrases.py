@@ -47,16 +47,8 @@ def _table(indexes: Sequence[str], vectors: Path, ks: Sequence[int]) -> Table:
         points = {"every phrase is scored": brute} | {_kind(index): _point(index, vectors, k) for index in indexes}
         lines += [_line(name, k, point, brute) for name, point in points.items()]
     settings = read_settings(indexes[0])
-    head = [
-        "search",
-        "k",
-        "ms per query",
-        "times as fast",
-        "ms, all together",
-        "open, MiB",
-        "peak MiB",
-        "of the best k",
-    ]
+    head = ["search", "k", "ms per query", "times as fast", "ms, all together"]
+    head += ["open, MiB", "peak MiB", "of the best k"]
     title = f"{settings['rows']:,} token vectors of {settings['dimension']} dimensions, one thread"
     return Table([head, *lines], title=title)
 
@@ -77,8 +69,7 @@ def _point(index: str, vectors: Path, k: int, *more: str) -> dict[str, Any]:
 
 def _kind(index: str) -> str:
     settings = read_settings(index)
-    made = settings["index"]
-    return " ".join([made["kind"], settings["dtype"], *(f"{name} {made[name]}" for name in made if name != "kind")])
+    return f"{settings['index'].get('factory', 'flat')} {settings['dtype']}"
 
 
 if __name__ == "__main__":

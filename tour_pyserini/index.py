@@ -43,17 +43,15 @@ _input, _encoder = partial(option, group="input and output"), partial(option, gr
 _index = partial(option, group="kind of index (exact without --hnsw, --pq and --factory)")
 _phrase = partial(option, group="phrases, by a phrase encoder")
 
-# Flags of one kind of index only, with their defaults.
+# Flags of indexes of passages only, with their defaults.
 _PASSAGES: dict[str, Any] = {
     **{"batch_size": None, "truncate_dim": None, "encoder_backend": "auto", "precision": "fp32"},
-    **{"M": 256, "efC": 256, "bm25": False, "language": None},
+    **{"bm25": False, "language": None},
 }
-_PHRASES: dict[str, Any] = {"kind": "flat", "nlist": 256, "nprobe": 16, "filter_threshold": None}
 _UPDATE = {
     *("index", "corpus", "add", "delete", "device", "dtype", "batch-size", "threads", "encoder-backend"),
     "trust-remote-code",
 }
-_PHRASE_KIND = ("kind", "nlist", "nprobe", "pq_m", "pq_nbits")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,8 +156,9 @@ class IndexRequest(Request):
         metavar="STRING",
         common=True,
     )
-    M: int | None = _index(None, "HNSW: neighbours of a node (default: 256)", count=True)
-    efC: int | None = _index(None, "HNSW: candidates considered for them (default: 256)", count=True)
+    nprobe: int | None = _index(None, "lists that a search of --factory IVF... reads (default: 16)", count=True)
+    M: int = _index(256, "HNSW: neighbours of a node", count=True)
+    efC: int = _index(256, "HNSW: candidates considered for them", count=True)
     pq_m: int = _index(192, "PQ: parts of a vector", count=True)
     pq_nbits: int = _index(8, "PQ: bits of a part", count=True)
 
@@ -172,13 +171,6 @@ class IndexRequest(Request):
     )
 
     phrases: bool = _phrase(False, "index phrases", common=True)
-    kind: str | None = _phrase(
-        None,
-        "flat is exact; ivf searches some lists only; ivfpq keeps codes (--pq-m, --pq-nbits) (default: flat)",
-        choices=("flat", "ivf", "ivfpq"),
-    )
-    nlist: int | None = _phrase(None, "lists of an inverted file (default: 256)", count=True)
-    nprobe: int | None = _phrase(None, "lists that are searched, also of --factory IVF... (default: 16)", count=True)
     filter_threshold: float | None = _phrase(
         None, "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)", metavar="X"
     )
@@ -197,8 +189,7 @@ class IndexRequest(Request):
         if self.phrases:
             self._check_phrases()
         else:
-            others = {name: value for name, value in _PHRASES.items() if name != "nprobe" or self.factory is None}
-            self._settle(_PASSAGES, others, "is for phrases only: add --phrases, or leave it out.")
+            self._settle(_PASSAGES, ("filter_threshold",), "is for phrases only: add --phrases, or leave it out.")
         if self.language is not None:
             if not self.bm25:
                 raise TourError("--language is that of --bm25; add --bm25, or leave it out.")
@@ -208,20 +199,17 @@ class IndexRequest(Request):
         kinds = [flag_name(name) for name in ("hnsw", "pq", "factory") if getattr(self, name)]
         if len(kinds) > 1:
             raise TourError(f"{kinds[0]} and {kinds[1]} are two kinds of index; give one of them.")
-        if self.nprobe is not None and self.factory is not None and "IVF" not in self.factory:
-            raise TourError(f"--nprobe is for inverted files and {self.factory} is none; leave it out.")
+        if self.nprobe is not None and "IVF" not in str(self.factory):
+            raise TourError("--nprobe is for inverted files; leave it out, or give one with --factory.")
 
     def faiss_kind(self) -> dict[str, Any]:
         """The kind of FAISS index with its settings, as the functions that build it take them."""
-        if self.phrases:
-            names = {"flat": _PHRASE_KIND[:1], "ivf": _PHRASE_KIND[:3], "ivfpq": _PHRASE_KIND}[str(self.kind)]
-            return {name: getattr(self, name) for name in names}
         if self.hnsw:
             return {"kind": "hnsw", "hnsw_m": self.M, "ef_construction": self.efC}
         if self.pq:
             return {"kind": "pq", "pq_m": self.pq_m, "pq_nbits": self.pq_nbits}
         if self.factory is not None:
-            lists = {"nprobe": self.nprobe or _PHRASES["nprobe"]} if "IVF" in self.factory else {}
+            lists = {"nprobe": self.nprobe or 16} if "IVF" in self.factory else {}
             return {"kind": "factory", "factory": self.factory, **lists}
         return {"kind": "flat"}
 
@@ -260,17 +248,14 @@ class IndexRequest(Request):
     def _check_phrases(self) -> None:
         if "text" not in self.fields:
             raise TourError("--fields title leaves no text that could hold phrases; add text.")
-        if self.hnsw or self.pq or self.factory is not None:
-            kinds = "--hnsw, --pq and --factory"
-            raise TourError(f"{kinds} are kinds of passage indexes; choose one of phrases with --kind.")
         if self.dtype not in ("float16", "float32"):
             raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
-        decided = dict.fromkeys(("encoder_class", "pooling", "l2_norm", "prefix"))
-        self._settle(_PHRASES, {**_PASSAGES, **decided}, "is not for --phrases: leave it out.")
+        decided = ("encoder_class", "pooling", "l2_norm", "prefix")
+        self._settle({}, (*_PASSAGES, *decided), "is not for --phrases: leave it out.")
         if self.filter_threshold is not None and not self.filter_threshold < math.inf:
             raise TourError("--filter-threshold must be a number, or -inf to keep all.")
 
-    def _settle(self, own: dict[str, Any], others: dict[str, Any], refusal: str) -> None:
+    def _settle(self, own: dict[str, Any], others: Sequence[str], refusal: str) -> None:
         """Give own fields their defaults, and refuse those of the other kind of index."""
         for name in others:
             if getattr(self, name) is not None:

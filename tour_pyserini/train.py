@@ -18,29 +18,26 @@ from typing import TYPE_CHECKING, Any
 
 from tour_pyserini.command import CommandParser, FlagParser, run
 from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint
-from tour_pyserini.errors import TourError
-from tour_pyserini.flags import Request, add_request_flags, flag_name, option
+from tour_pyserini.flags import Request, add_request_flags, option
 from tour_pyserini.phrases.phrase_index import read_settings
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import content_hash
 
 if TYPE_CHECKING:
-    from tour_pyserini.training.trainer import Report, Task
+    from tour_pyserini.training.trainer import Report
 
 EXAMPLES = """examples:
   python -m tour_pyserini.train phrase-encoder --base default --output models/phrases \\
       --data squad/questions_answers.jsonl squad/corpus.jsonl \\
       --data nq/queries.nq-dev.jsonl nq/corpus.jsonl nq/qrels/nq-dev.tsv
-  python -m tour_pyserini.train phrase-encoder --query-side indexes/phrases --base models/phrases ...
+  python -m tour_pyserini.train query-encoder --base models/phrases --index indexes/phrases --corpus ...
   python -m tour_pyserini.train phrase-reranker --base roberta-large --index indexes/phrases --corpus ...
 """
-DATA = "questions as JSON lines, then their corpus.jsonl, then qrels if lines have neither `gold` nor `context`"
 
 # Fields by the group of flags that --help shows them in.
-_model, _validation, _training = (partial(option, group=group) for group in ("model", "validation", "training"))
-_encoder, _query_side, _candidates, _reranker = (
+_model, _validation, _training, _encoder, _candidates, _reranker = (
     partial(option, group=group)
-    for group in ("phrase encoder: not with --query-side", "query-side fine-tuning", "candidates", "re-ranker")
+    for group in ("model", "validation", "training", "phrase encoder", "candidates", "re-ranker")
 )
 
 Source = Sequence[str]
@@ -54,7 +51,7 @@ class TrainRequest(Request):
     Attributes:
         base: the model to start from: a folder or a name on the model hub.
         output: the folder of the trained model; it must be new or empty.
-        data: sources to train on; `read_examples` says what the files of a source are.
+        data: sources to train on: any number of topics with answers, files or Pyserini's names.
         validation: sources to validate on; if empty, a part of `data` is held out.
     """
 
@@ -65,20 +62,16 @@ class TrainRequest(Request):
 
     data: Sequence[Source] = option(MISSING)
     validation: Sequence[Source] = option(())
-    validation_share: float = _validation(
-        0.1, "share of the passages that is held out if --validation is not given", metavar="X"
-    )
+    validation_share: float = _validation(0.1, "share that is held out if --validation is not given", metavar="X")
     validation_questions: int = _validation(300, "most questions to validate on", count=True)
 
     epochs: int = _training(3, "passes over the training data", count=True)
-    max_steps: int = _training(0, "most steps; 0 means that --epochs decides", metavar="X")
+    max_steps: int | None = _training(None, "most steps (default: those of --epochs)", count=True)
     batch_size: int = _training(8, "passages or questions per batch", count=True)
-    accumulate: int = _training(1, "batches whose gradients are added up for one step", count=True)
-    learning_rate: float = _training(3e-5, "largest learning rate of AdamW", metavar="X")
-    warmup: float = _training(
-        0.1, "share of the steps in which the learning rate rises; then it falls linearly to 0", metavar="X"
+    learning_rate: float = _training(
+        3e-5, "largest learning rate of AdamW; it rises in a tenth of the steps, then falls to 0", metavar="X"
     )
-    validate_every: int = _training(0, "steps between validations; 0 validates after each epoch", metavar="X")
+    validate_every: int | None = _training(None, "steps between validations (default: an epoch)", count=True)
     save_every: int = _training(
         50, "steps between checkpoints from which an interrupted training continues", count=True
     )
@@ -88,61 +81,38 @@ class TrainRequest(Request):
     precision: str = _training("float32", "precision of matrix products", choices=("float32", "bfloat16"))
     seed: int = _training(42, "seed of all random numbers", metavar="X")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        not_negative = ("max_steps", "validate_every", "learning_rate", "seed")
-        fits = {
-            **{name: getattr(self, name) >= 0 for name in not_negative},
-            **{name: 0 <= getattr(self, name) < 1 for name in ("dropout", "warmup")},
-            "validation_share": 0 < self.validation_share < 1,
-        }
-        for name in (name for name, right in fits.items() if not right):
-            raise TourError(f"{flag_name(name)} cannot be {getattr(self, name)}.")
-
 
 @dataclass(frozen=True, kw_only=True)
 class PhraseEncoderRequest(TrainRequest):
-    """Train a phrase encoder from a base, or only the query encoders of one on what they retrieve from an index.
+    """Train a phrase encoder.
 
     Attributes:
         base: a folder, a name on the model hub, or `default`, the default encoder.
-        query_side: a phrase index that the base built, which stays valid: query-side fine-tuning.
+        data: what `read_examples` reads: questions, then a corpus and qrels where they need them.
     """
 
-    base: str = _model(MISSING, "the model to start from: a folder, a name on the model hub, or `default`")
-    pooling: str | None = _encoder(
-        None, "pooling of questions (default: what the base declares, or cls)", choices=("cls", "mean")
-    )
-    lower_case: bool = _encoder(False, "put questions in lower case")
     max_length: int = _encoder(256, "tokens of a passage that are read at once", count=True)
-    query_side: str | None = _query_side(
-        None, "train only the query encoders of --base, on this phrase index", metavar="INDEX"
-    )
-    corpus: str | None = _query_side(None, "the corpus of the index", metavar="FILE")
-    depth: int = _query_side(100, "phrases retrieved for each question", count=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.query_side and not self.corpus:
-            raise TourError("--corpus is missing: --query-side needs the corpus of the index.")
-        for item in self.unused():
-            if getattr(self, item.name) != item.default:
-                how = "cannot be used with" if self.query_side else "can be used only with"
-                raise TourError(f"{flag_name(item.name)} {how} --query-side.")
-
-    def unused(self) -> list[dataclasses.Field[Any]]:
-        """The fields of the other way to train: from a base, or on an index."""
-        group = (_encoder if self.query_side else _query_side).keywords["group"]
-        return [
-            item for item in dataclasses.fields(self) if item.metadata["group"] == group and item.name != "query_side"
-        ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhraseRerankerRequest(TrainRequest):
+class IndexedTrainRequest(TrainRequest):
+    """Train on the phrases that an index gives for questions."""
+
+    index: str = _candidates(MISSING, "the phrase index that candidates come from", metavar="DIR")
+    corpus: str = _candidates(MISSING, "the corpus of the index", metavar="FILE")
+    depth: int = _candidates(100, "phrases retrieved for each question", count=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryEncoderRequest(IndexedTrainRequest):
+    """Train the query encoders of a phrase encoder on what they retrieve from its index, which stays valid (Eq. 3)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhraseRerankerRequest(IndexedTrainRequest):
     """Train a cross-encoder that scores phrases in their contexts, on the phrases that a retriever finds.
 
-    Here a source of data is any number of topics with answers: files or Pyserini's names. The defaults are the paper's.
+    The defaults are the paper's.
 
     Attributes:
         positive: a phrase is right if its `context` contains an answer (the paper), or if the `phrase` is an answer.
@@ -154,12 +124,9 @@ class PhraseRerankerRequest(TrainRequest):
     batch_size: int = _training(32, "questions per batch", count=True)
     learning_rate: float = _training(2e-5, "largest learning rate of AdamW", metavar="X")
 
-    index: str = _candidates(MISSING, "the phrase index that candidates come from", metavar="DIR")
-    corpus: str = _candidates(MISSING, "the corpus of the index", metavar="FILE")
     encoder: str | None = _candidates(
         None, "encoder of the questions (default: the one that built the index)", metavar="NAME"
     )
-    depth: int = _candidates(100, "phrases retrieved for each question", count=True)
     positive: str = _candidates(
         "context",
         "a phrase is right if its context contains an answer (the paper), or if the phrase is an answer",
@@ -173,6 +140,13 @@ class PhraseRerankerRequest(TrainRequest):
         choices=("pairwise", "pointwise"),
     )
     max_length: int = _reranker(256, "tokens of a question and a context", count=True)
+
+
+_MODELS: dict[str, tuple[type[TrainRequest], str]] = {
+    "phrase-encoder": (PhraseEncoderRequest, "token vectors of passages and [start; end] vectors of questions"),
+    "query-encoder": (QueryEncoderRequest, "the query encoders of a phrase encoder, for an index that it built"),
+    "phrase-reranker": (PhraseRerankerRequest, "a cross-encoder that scores phrases in their contexts"),
+}
 
 
 def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str, Any]:
@@ -194,28 +168,24 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
     from tour_pyserini.training.reranker_tasks import RerankerTask
     from tour_pyserini.training.trainer import log, run_training
 
-    def make_task(folder: Path) -> "Task":
-        match request:
-            case PhraseRerankerRequest():
-                return RerankerTask(request, base, folder)
-            case PhraseEncoderRequest():
-                return QueryTask(request, base) if request.query_side else PhraseTask(request, base)
-        raise TypeError(request)
-
+    tasks: dict[type[TrainRequest], Any] = {
+        PhraseEncoderRequest: PhraseTask,
+        QueryEncoderRequest: QueryTask,
+        PhraseRerankerRequest: RerankerTask,
+    }
     base = encoder_folder(request.base)
     # Everything that the trained model depends on.
     recorded = {item.name: getattr(request, item.name) for item in dataclasses.fields(request)}
     for name in ("output", "device", "threads"):
         del recorded[name]
     recorded |= {"data": _checksums(request.data), "validation": _checksums(request.validation)}
-    recorded |= {"base_fingerprint": fingerprint(base), "what": _MODELS[type(request)][0]}
-    if isinstance(request, PhraseEncoderRequest):
-        recorded |= dict.fromkeys(item.name for item in request.unused())
-    if index := getattr(request, "query_side", None) or getattr(request, "index", None):
-        recorded["index"] = read_settings(index)
-    if encoder := getattr(request, "encoder", None):
-        recorded["encoder_fingerprint"] = fingerprint(encoder_folder(encoder))
+    recorded |= {"base_fingerprint": fingerprint(base), "what": type(request).__name__}
+    if isinstance(request, IndexedTrainRequest):
+        recorded["index"] = read_settings(request.index)
+    if isinstance(request, PhraseRerankerRequest) and request.encoder:
+        recorded["encoder_fingerprint"] = fingerprint(encoder_folder(request.encoder))
     with torch_threads(request.threads):
+        make_task = partial(tasks[type(request)], request, base)
         return run_training(make_task, request, recorded, report=report or log.info)
 
 
@@ -224,32 +194,25 @@ def _checksums(sources: Sequence[Source]) -> list[dict[str, Any]]:
     return [{str(path): content_hash(path) if Path(path).is_file() else None for path in source} for source in sources]
 
 
-_MODELS: dict[type[TrainRequest], tuple[str, str]] = {
-    PhraseEncoderRequest: (
-        "phrase-encoder",
-        "token vectors of passages and [start; end] vectors of questions",
-    ),
-    PhraseRerankerRequest: ("phrase-reranker", "a cross-encoder that scores phrases in their contexts"),
-}
-
-
 def parse(argv: Sequence[str] | None) -> TrainRequest:
     """The request of a command line; each kind of model is a sub-command, whose flags are the fields of its request."""
     parser = CommandParser("train", description=__doc__, epilog=EXAMPLES)
     models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=FlagParser)
-    for request, (name, about) in _MODELS.items():
-        usage = "%(prog)s --data FILE ... --base BASE --output DIR [flags]"
+    for name, (request, about) in _MODELS.items():
+        index = " --index DIR --corpus FILE" if issubclass(request, IndexedTrainRequest) else ""
+        usage = f"%(prog)s --data FILE ... --base BASE{index} --output DIR [flags]"
         how: dict[str, Any] = {"argument_default": argparse.SUPPRESS, "usage": usage}
         model = models.add_parser(name, help=about, description=f"Train {about}.", **how)
-        model.set_defaults(request=request)
-        data = "questions with answers, in any format of topics" if request is PhraseRerankerRequest else DATA
-        add = model.add_argument_group("data").add_argument
+        data = "questions with answers, in any format of topics"
+        if request is PhraseEncoderRequest:
+            data = "questions as JSON lines, then their corpus.jsonl, then qrels if lines have no `gold` or `context`"
         files: dict[str, Any] = {"nargs": "+", "action": "append", "metavar": "FILE"}
-        add("--data", required=True, help=f"{data}; may be given several times", **files)
-        add("--validation", help="like --data, for validation only", **files)
+        group = model.add_argument_group("data")
+        group.add_argument("--data", required=True, help=f"{data}; may be given several times", **files)
+        group.add_argument("--validation", help="like --data, for validation only", **files)
         add_request_flags(model, request)
     flags = vars(parser.parse_args(argv))
-    return flags["request"].from_flags({name: flags[name] for name in flags if name not in ("what", "request")})
+    return _MODELS[flags.pop("what")][0].from_flags(flags)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -10,8 +10,8 @@ from tour_pyserini.index import main as index
 
 def test_a_flat_index_finds_what_scoring_every_phrase_finds(tmp_path, capsys, one_thread):
     encoder, corpus = save_encoder(tmp_path / "encoder", pooling="mean"), write_corpus(tmp_path / "corpus.jsonl")
-    for kind in (["flat"], ["ivf", "--nlist", "2", "--nprobe", "1"]):
-        words = ["--phrases", "--corpus", corpus, "--encoder", encoder, "--index", tmp_path / kind[0], "--kind", *kind]
+    for name, kind in {"flat": [], "ivf": ["--factory", "IVF2,SQfp16", "--nprobe", "1"]}.items():
+        words = ["--phrases", "--corpus", corpus, "--encoder", encoder, "--index", tmp_path / name, *kind]
         index([str(word) for word in words])
     questions = [
         {"_id": "q1", "text": "which river", "answers": ["Rhine"]},
@@ -26,7 +26,7 @@ def test_a_flat_index_finds_what_scoring_every_phrase_finds(tmp_path, capsys, on
     assert [line[0] for line in (brute, flat, ivf)] == [
         "every phrase is scored",
         "flat float16",
-        "ivf float16 nlist 2 nprobe 1",
+        "IVF2,SQfp16 float16",
     ]
     assert brute[-1] == flat[-1] == "1.000"
     assert 0 <= float(ivf[-1]) <= 1

@@ -119,7 +119,7 @@ def test_an_index_of_other_phrases_is_refused(case):
     with pytest.raises(TourError, match="built with another filter_threshold; remove it"):
         case.command("--condition", "hard", indexes={"flat": {"flags": {"filter-threshold": 0.5}}})
     with pytest.raises(TourError, match="built with another kind of index"):
-        case.command("--condition", "hard", indexes={"flat": {"flags": {"kind": "ivf", "nlist": 2, "nprobe": 1}}})
+        case.command("--condition", "hard", indexes={"flat": {"flags": {"factory": "IVF2,Flat"}}})
 
 
 def test_measures_that_runs_cannot_have_are_refused(case):

@@ -24,14 +24,6 @@ def test_words_of_examples(text, words):
     assert [text[begin:end] for begin, end in word_offsets(text)] == words
 
 
-@given(texts)
-def test_words_cover_the_text(text):
-    end = 0
-    for begin, after in [*word_offsets(text).tolist(), (len(text), len(text))]:
-        assert end <= begin and not text[end:begin].strip()
-        end = after
-
-
 def roles(rows):
     return [(role & STARTS > 0, role & ENDS > 0) for role in rows["roles"].tolist()]
 

@@ -42,22 +42,15 @@ def test_an_index_of_phrases_is_searched(encoder, corpus, tmp_path):
     assert few["filter_threshold"] == -0.5 and 0 < few["rows"] < len(opened.rows)
 
 
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [
-        ("--kind ivf --nlist 4 --nprobe 4", "float32"),
-        ("--kind ivfpq --nlist 2 --nprobe 2 --pq-m 8 --pq-nbits 3", "float16"),
-    ],
-)
-def test_inverted_files(encoder, corpus, tmp_path, kind, dtype):
+@pytest.mark.parametrize(("factory", "dtype"), [("IVF4,Flat", "float32"), ("IVF2,PQ8x3", "float16")])
+def test_inverted_files(encoder, corpus, tmp_path, factory, dtype):
     flags = ["--dtype", dtype, "--fields", "text"]
-    folder = build_phrases(encoder, corpus, tmp_path / "index", *flags, *kind.split())
+    folder = build_phrases(encoder, corpus, tmp_path / "index", *flags, "--factory", factory, "--nprobe", 4)
     flat = build_phrases(encoder, corpus, tmp_path / "flat", *flags)
     searcher, exact = (
         PhraseSearcher(open_phrase_index(one), load_phrase_encoder(encoder), open_texts(corpus))
         for one in (folder, flat)
     )
-    assert not searcher.tokens.exact
     # So few tokens that all of them are fetched.
     assert [hit.text for hit in searcher.search("king", 5)] == [hit.text for hit in exact.search("king", 5)]
     open_phrase_index(folder, nprobe=1)
@@ -94,34 +87,31 @@ def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, 
 
 
 def test_another_kind_of_index_is_made_from_existing_vectors(encoder, corpus, tmp_path, monkeypatch):
-    flat = build_phrases(encoder, corpus, tmp_path / "flat", "--dtype", "float32")
-    kind = ["--kind", "ivf", "--nlist", "2", "--nprobe", "2"]
+    flat = build_phrases(encoder, corpus, tmp_path / "flat")
+    kind = ["--factory", "IVF2,Flat", "--nprobe", 2]
     encoded = build_phrases(encoder, corpus, tmp_path / "encoded", *kind)
-    monkeypatch.setattr(index_writing, "CHUNK", 2)
     with monkeypatch.context() as patch:
         patch.setattr(index_writing.PhraseEncoder, "passages", None)
         copied = build_phrases(encoder, corpus, tmp_path / "copied", *kind, "--vectors", flat)
     for name in ("vectors", "rows", "docid", "index"):
         assert (copied / name).read_bytes() == (encoded / name).read_bytes()
-    with pytest.raises(TourError, match="float16; use the same --dtype"):
-        build_phrases(encoder, corpus, tmp_path / "longer", "--dtype", "float32", "--vectors", copied)
-    with pytest.raises(TourError, match="another filter_threshold"):
-        build_phrases(encoder, corpus, tmp_path / "other", "--filter-threshold=-inf", "--vectors", flat)
+    for more, name in ((["--dtype", "float32"], "dtype"), (["--filter-threshold=-inf"], "filter_threshold")):
+        with pytest.raises(TourError, match=f"another {name}"):
+            build_phrases(encoder, corpus, tmp_path / "other", *more, "--vectors", flat)
 
 
 @pytest.mark.parametrize(
     ("more", "word"),
     [
         (["--pooling", "mean"], "--pooling"),
-        (["--kind", "ivfpq", "--pq-m", 5], "cut into 5"),
-        (["--kind", "ivf", "--nlist", 2000, "--nprobe", 1], "--nlist"),
+        (["--pq", "--pq-m", 5], "cut into 5"),
+        (["--factory", "IVF2000,Flat"], "2000 centroids"),
         (["--corpus", "empty"], "has a word"),
     ],
 )
 def test_what_cannot_be_built_is_refused(encoder, corpus, tmp_path, more, word):
     if "--corpus" in more:
-        corpus = write_corpus(tmp_path / "empty.jsonl", [{"_id": "x", "title": "T", "text": " "}])
-        more = []
+        corpus, more = write_corpus(tmp_path / "empty.jsonl", [{"_id": "x", "title": "T", "text": " "}]), []
     with pytest.raises(TourError, match=word):
         build_phrases(encoder, corpus, tmp_path / "index", *more)
     assert not (tmp_path / "index").exists()

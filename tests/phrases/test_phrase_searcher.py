@@ -1,5 +1,6 @@
 """Searching phrases: the same lists as brute force over all spans, and hits with their offsets."""
 
+import faiss
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,21 +10,24 @@ from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases import phrase_searcher as module
 from tour_pyserini.phrases.phrase_index import ENDS, ROW, STARTS, PhraseIndex, token_rows, word_offsets
-from tour_pyserini.phrases.phrase_index_building import build_token_index
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 
 
-def make_index(words, vectors, roles, *, dtype="float32", **kind):
+def make_index(words, vectors, roles, *, dtype="float32", factory=None):
     """An index of several passages; `words` has, for each passage, the word number of each of its rows."""
     rows = np.zeros(len(vectors), dtype=ROW)
     rows["passage"] = np.repeat(np.arange(len(words)), [len(numbers) for numbers in words])
     rows["first"] = rows["last"] = np.concatenate(words)
     rows["roles"] = roles
     vectors = np.asarray(vectors, dtype=dtype)
-    index = build_token_index(vectors, **kind)
-    docids = [f"p{i}" for i in range(len(words))]
-    largest = float(np.linalg.norm(vectors.astype(np.float32), axis=1).max())
-    return PhraseIndex(rows, vectors, index, docids, kind.get("kind", "flat") == "flat", largest)
+    index = PhraseIndex.in_memory(rows, vectors, [f"p{i}" for i in range(len(words))])
+    if factory:
+        other = faiss.index_factory(vectors.shape[1], factory, faiss.METRIC_INNER_PRODUCT)
+        other.train(vectors.astype(np.float32))
+        other.add(vectors.astype(np.float32))
+        other.nprobe = 4
+        index = index._replace(index=other)
+    return index
 
 
 def oracle(index, query, max_words):
@@ -97,16 +101,10 @@ def test_a_flat_index_finds_the_same_phrases_as_brute_force(index_with_queries, 
             assert (hits.similarities[row][~is_hit] == -np.inf).all()
 
 
-def random_index(seed=0, passages=8, length=30, **kind):
-    random = np.random.default_rng(seed)
-    vectors = random.normal(size=(passages * length, 16))
-    return make_index([np.arange(length)] * passages, vectors, STARTS | ENDS, **kind)
-
-
-@pytest.mark.parametrize("kind", ["ivf", "ivfpq"])
-def test_inverted_files_find_the_best_phrase_with_its_exact_score(kind):
-    index = random_index(passages=100, kind=kind, nlist=8, nprobe=4, pq_m=8, pq_nbits=4)
-    exact = random_index(passages=100)
+@pytest.mark.parametrize("factory", ["IVF8,Flat", "IVF8,PQ8x4"])
+def test_inverted_files_find_the_best_phrase_with_its_exact_score(factory):
+    vectors = np.random.default_rng(0).normal(size=(3000, 16))
+    exact, index = (make_index([np.arange(30)] * 100, vectors, STARTS | ENDS, factory=one) for one in (None, factory))
     queries = np.stack([index.vectors[[i, i + 2]].reshape(-1) * 4 for i in range(5, 2900, 170)])
     got = PhraseSearcher(index, None, {}, fetch=50).find(queries, phrases=5)
     expected = PhraseSearcher(exact, None, {}).find(queries, phrases=5)
@@ -151,8 +149,7 @@ def searcher():
         rows.append(each)
         vectors += [encoder.of(text[slice(*words[token])]) for token in tokens]
     vectors = np.array(vectors, dtype=np.float16)
-    index = PhraseIndex(np.concatenate(rows), vectors, build_token_index(vectors), list(texts), True, 1.0)
-    return PhraseSearcher(index, encoder, DOCUMENTS)
+    return PhraseSearcher(PhraseIndex.in_memory(np.concatenate(rows), vectors, list(texts)), encoder, DOCUMENTS)
 
 
 def test_hits_say_what_and_where(searcher):
@@ -177,14 +174,6 @@ def test_vectors_serve_as_queries_and_names_are_unique(searcher):
     assert len(set(names)) == len(names) and names[0] == "a:4-15"
 
 
-@pytest.mark.parametrize(
-    ("query", "texts", "message"),
-    [
-        (np.zeros(3), DOCUMENTS, "encoder"),
-        ("first|prize", {"a": "short", "b": ""}, "4-15 of document 'a'"),
-        ("first|prize", {}, "'a' is not in the given texts"),
-    ],
-)
-def test_what_does_not_fit_is_refused(searcher, query, texts, message):
-    with pytest.raises(TourError, match=message):
-        PhraseSearcher(searcher.tokens, searcher.query_encoder, texts).search(query)
+def test_a_vector_of_another_encoder_is_refused(searcher):
+    with pytest.raises(TourError, match="encoder"):
+        searcher.search(np.zeros(3))

@@ -132,8 +132,8 @@ def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
 def test_order_and_reciprocal_ranks_by_hand():
     data, targets = small([0.0, 2.0]), np.array([[0.25, 0.75]])
     quality = (0.25 + 0.75 / np.log2(3)) / (0.75 + 0.25 / np.log2(3))  # similarities 1 and 0
-    assert data.order_quality(targets, data.queries) == pytest.approx([quality])
-    assert data.order_quality(targets, np.array([[0.0, 1.0]])) == pytest.approx([1.0])
+    assert data.order_quality(targets, data.queries) == pytest.approx(quality)
+    assert data.order_quality(targets, np.array([[0.0, 1.0]])) == pytest.approx(1.0)
     corpus = Searched(np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.0]]))
     assert data.reciprocal_ranks(data.queries, corpus) == pytest.approx([1 / 3])
     corpus.passages = corpus.passages[:1]

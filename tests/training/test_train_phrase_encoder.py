@@ -18,12 +18,11 @@ from tour_pyserini.training.encoder_tasks import PhraseTask, filter_loss, side_l
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def run(folder, output, *more, base="base"):
-    data = f"{folder}/questions.jsonl {folder}/corpus.jsonl"
-    words = f"phrase-encoder --base {folder / base} --output {output} --data {data} --validation {data}"
-    words += " --epochs 40 --batch-size 2 --threads 1"
-    words += " --learning-rate 3e-3 --validate-every 20" + ("" if "--query-side" in more else " --max-length 64")
-    train.main([*words.split(), *map(str, more)])
+def run(folder, output, *more, what="phrase-encoder", base="base", data="{0}/questions.jsonl {0}/corpus.jsonl"):
+    data = data.format(folder)
+    words = f"{what} --base {folder / base} --output {output} --data {data} --validation {data}"
+    words += " --epochs 40 --batch-size 2 --threads 1 --learning-rate 3e-3 --validate-every 20"
+    train.main([*words.split(), *(["--max-length", "64"] if what == "phrase-encoder" else []), *map(str, more)])
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +56,7 @@ def test_an_interrupted_command_gives_the_same_encoder_as_python(folder, tmp_pat
     lines = []
     record = train.train(request, report=lines.append)
     assert [line.split(":")[0] for line in lines] == ["step 3", "step 6"]
-    expected = {"what": "phrase-encoder", "max_length": 64, "seed": 42, "lower_case": False, "query_side": None}
+    expected = {"what": "PhraseEncoderRequest", "max_length": 64, "seed": 42}
     assert record["settings"].items() >= expected.items() and "output" not in record["settings"]
     loss, calls = PhraseTask.loss, []
 
@@ -80,8 +79,9 @@ def test_an_interrupted_command_gives_the_same_encoder_as_python(folder, tmp_pat
 def test_query_side_fine_tuning_leaves_the_index_valid(folder, trained, tmp_path):
     run(folder, folder / "short", "--max-steps", 12)
     build_phrases(folder / "short", folder / "corpus.jsonl", tmp_path / "index", "--filter-threshold=-inf")
-    more = ["--query-side", tmp_path / "index", "--corpus", folder / "corpus.jsonl", "--depth", 30, "--max-steps", 40]
-    run(folder, tmp_path / "tuned", *more, base="short")
+    more = ["--index", tmp_path / "index", "--corpus", folder / "corpus.jsonl", "--depth", 30, "--max-steps", 40]
+    how = {"what": "query-encoder", "data": "{0}/questions.jsonl"}
+    run(folder, tmp_path / "tuned", *more, base="short", **how)
     history = json.loads((tmp_path / "tuned" / "training.json").read_text())["history"]
     assert history[-1]["loss"] < history[1]["loss"]
     assert max(entry["EM"] for entry in history[1:]) > history[0]["EM"]
@@ -89,28 +89,14 @@ def test_query_side_fine_tuning_leaves_the_index_valid(folder, trained, tmp_path
     assert after.fingerprint() == before.fingerprint()
     assert not np.array_equal(after.encode("which river"), before.encode("which river"))
     with pytest.raises(TourError, match="encoder that built it"):
-        run(folder, tmp_path / "other", *more, base="encoder")
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--query-side", "nowhere"], "--corpus is missing"),
-        (["--corpus", "x"], "--corpus .* --query-side"),
-        (["--query-side", "nowhere", "--corpus", "x", "--lower-case"], "--lower-case .* --query-side"),
-    ],
-)
-def test_wrong_flags_are_refused(folder, tmp_path, more, message):
-    with pytest.raises(TourError, match=message):
-        run(folder, tmp_path / "x", *more)
-    assert not list(tmp_path.iterdir())
+        run(folder, tmp_path / "other", *more, base="encoder", **how)
 
 
 @pytest.mark.parametrize(("max_length", "questions"), [(64, 7), (24, 4)])  # edges of windows cut three
 def test_training_passages_know_the_tokens_of_their_answers(folder, max_length, questions):
     data = [[folder / "questions.jsonl", folder / "corpus.jsonl"]]
     where = {"base": "b", "output": "o", "data": data, "validation": data}
-    task = PhraseTask(train.PhraseEncoderRequest(**where, max_length=max_length), folder / "base")
+    task = PhraseTask(train.PhraseEncoderRequest(**where, max_length=max_length), folder / "base", folder)
     assert sum(len(passage.questions) for passage in task.passages) == questions
     for passage in task.passages:
         words = task.encoder.tokenizer.convert_ids_to_tokens(passage.inputs["input_ids"])

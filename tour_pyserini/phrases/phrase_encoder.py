@@ -6,7 +6,6 @@ A passage is read as title and text; a long text in overlapping windows.
 import dataclasses
 import hashlib
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from tour_pyserini.support.model_files import (
     is_checkpoint,
     length_sorted_batches,
     padded,
+    quiet_reading,
     read_config,
     read_tokenizer,
     usable_length,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _FILE = "tour-phrase-encoder.json"
 _TITLE_SHARE = 4  # a title takes at most a quarter of the tokens
+_QUESTION_TOKENS = 64  # of a question that are read, as in DensePhrases
 _BATCH_TOKENS = 4096  # tokens of a batch at most, with padding
 _TOKENIZER = "SpanBERT/spanbert-base-cased"
 """The tokenizer of DensePhrases, for its published folders that contain none."""
@@ -56,8 +57,8 @@ class PhraseModel(nn.Module):
     ends with it. A checkpoint that has only query encoders has no phrase encoder and no filter.
     """
 
-    def __init__(self, config: "PretrainedConfig", *, phrases: bool = True, filter_: bool = True) -> None:
-        """Build the model of a configuration, with random weights; `phrases` and `filter_` leave out these parts."""
+    def __init__(self, config: "PretrainedConfig", *, phrases: bool = True) -> None:
+        """Build the model of a configuration, with random weights; without `phrases`, the query encoders alone."""
         from transformers import AutoModel
 
         super().__init__()
@@ -65,7 +66,7 @@ class PhraseModel(nn.Module):
         self.phrase_encoder = AutoModel.from_config(config) if phrases else None
         self.query_start_encoder = AutoModel.from_config(config)
         self.query_end_encoder = AutoModel.from_config(config)
-        self.filter_linear = nn.Linear(config.hidden_size, 2) if filter_ else None
+        self.filter_linear = nn.Linear(config.hidden_size, 2) if phrases else None
 
     @classmethod
     def from_base(cls, folder: Path) -> Self:
@@ -87,12 +88,11 @@ class PhraseModel(nn.Module):
             TourError: if weights are missing (they would be random).
         """
         parts = _read_parts(folder)
-        model = cls(read_config(folder), phrases="phrase_encoder" in parts, filter_="filter_linear" in parts)
+        model = cls(read_config(folder), phrases="phrase_encoder" in parts)
         model = model.float()  # the configuration may ask for half precision
-        for part, weights in parts.items():
-            module = getattr(model, part)
+        for part, module in model.named_children():
             try:
-                missing, _ = module.load_state_dict(weights, strict=False)
+                missing, _ = module.load_state_dict(parts.get(part, {}), strict=False)
             except RuntimeError as error:
                 raise TourError(
                     f"the {part} in {folder} does not fit config.json; download the folder again."
@@ -104,11 +104,11 @@ class PhraseModel(nn.Module):
                 module.get_parameter(name).data.zero_()
         return model.eval()
 
-    def tokens(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor | None]:
-        """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2]; None without a filter."""
-        assert self.phrase_encoder is not None
+    def tokens(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2]."""
+        assert self.phrase_encoder is not None and self.filter_linear is not None
         hidden = self.phrase_encoder(**inputs).last_hidden_state
-        return hidden, self.filter_linear(hidden) if self.filter_linear is not None else None
+        return hidden, self.filter_linear(hidden)
 
     def questions(self, inputs: dict[str, Tensor], pooling: str) -> tuple[Tensor, Tensor]:
         """The start vectors [b, d] and end vectors [b, d] of questions."""
@@ -133,13 +133,9 @@ def _read_parts(folder: Path) -> dict[str, dict[str, Any]]:
     """The weights of each part that the checkpoint has, by part and name; others, such as a teacher's, are ignored."""
     from safetensors.torch import load_file
 
-    try:
+    with quiet_reading(folder, "the weights"):
         safe = (folder / _SAFE).is_file()
         read = load_file(folder / _SAFE) if safe else torch.load(folder / _OLD, map_location="cpu", weights_only=True)
-    except Exception as error:
-        raise TourError(
-            f"the weights in {folder} cannot be read ({first_line(error)}); download them again."
-        ) from error
     parts: dict[str, dict[str, Any]] = {}
     for name, value in read.items():
         head, _, rest = name.removeprefix("module.").partition(".")
@@ -160,18 +156,12 @@ class EncoderSettings:
 
     Attributes:
         pooling: how token vectors of a question become one vector: `cls` (the first one) or `mean` (of all).
-        strip_question_mark: whether the question mark at the end of a question is removed.
-        lower_case: whether questions are converted to lower case (for passages this is left to the tokenizer).
-        max_query_length: tokens of a question that are read.
         max_length: tokens of a window: title, text and special tokens.
         stride: tokens of the text that two neighbouring windows of a long passage share; at most half of the window.
         filter_threshold: the filter keeps a token if its logit is above this number.
     """
 
     pooling: str = "cls"
-    strip_question_mark: bool = True
-    lower_case: bool = False
-    max_query_length: int = 64
     max_length: int = 384
     stride: int = 128
     filter_threshold: float = -2.0
@@ -179,27 +169,10 @@ class EncoderSettings:
     def __post_init__(self) -> None:
         if self.pooling not in ("cls", "mean"):
             raise TourError(f"a phrase encoder's pooling is cls or mean, not {self.pooling!r}.")
-        if self.max_length < 16:
-            raise TourError("a phrase encoder's max_length must be at least 16.")
-
-    def question(self, text: str) -> str:
-        """Prepare the text of a question for the query encoders.
-
-        Example:
-            >>> EncoderSettings(lower_case=True).question("Who wrote Hamlet ?")
-            'who wrote hamlet'
-        """
-        text = text.strip()
-        if self.strip_question_mark:
-            text = text.removesuffix("?").rstrip()
-        return text.lower() if self.lower_case else text
 
     def save(self, folder: Path) -> None:
         """Write the settings to a model folder."""
-        values = dataclasses.asdict(self)
-        if math.isinf(self.filter_threshold):
-            values["filter_threshold"] = None  # JSON has no infinity
-        (folder / _FILE).write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
+        (folder / _FILE).write_text(json.dumps(dataclasses.asdict(self), indent=2) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -208,10 +181,7 @@ class EncoderSettings:
         if not path.is_file():
             return cls()
         try:
-            values = read_json_object(path)
-            if values.get("filter_threshold", 0) is None:
-                values["filter_threshold"] = -math.inf
-            return cls(**values)
+            return cls(**read_json_object(path))
         except (OSError, ValueError, TypeError) as error:
             raise TourError(f"{path} does not describe a phrase encoder ({first_line(error)}).") from error
 
@@ -243,8 +213,6 @@ class PhraseEncoder:
     """
 
     def __init__(self, model: Any, tokenizer: Any, settings: EncoderSettings, *, device: str = "cpu") -> None:
-        if not tokenizer.is_fast:
-            raise TourError("a phrase encoder needs a fast tokenizer (one that gives the offsets of its tokens).")
         self.model, self.tokenizer = on_device(model, device), tokenizer
         length = usable_length(Path(tokenizer.name_or_path), model.config, tokenizer, settings.max_length)
         self.settings = dataclasses.replace(settings, max_length=length, stride=min(settings.stride, length // 2))
@@ -260,15 +228,14 @@ class PhraseEncoder:
         """The vectors [start; end] of questions, float32 [n, 2 d]."""
         # One by one: in a batch, the rounding of a vector would depend on the other questions.
         vectors = [self.encode(question) for question in questions]
-        return np.stack(vectors) if vectors else np.empty((0, 2 * self.dimension), dtype=np.float32)
+        return np.array(vectors, dtype=np.float32).reshape(-1, 2 * self.dimension)
 
     def question_sides(self, questions: Sequence[str]) -> tuple[Tensor, Tensor]:
         """The start vectors [b, d] and end vectors [b, d] of questions that are read together."""
-        texts = [self.settings.question(question) for question in questions]
-        coded = self.tokenizer(texts, truncation=True, max_length=self.settings.max_query_length)
-        names = [name for name in self.tokenizer.model_input_names if name in coded]
-        rows = [dict(zip(names, row, strict=True)) for row in zip(*(coded[name] for name in names), strict=True)]
-        return self.model.questions(self.tensors(rows), self.settings.pooling)
+        texts = [question.strip().removesuffix("?").rstrip() for question in questions]  # as DensePhrases was trained
+        options: dict[str, Any] = {"truncation": True, "padding": True, "return_tensors": "pt"}
+        coded = self.tokenizer(texts, max_length=_QUESTION_TOKENS, **options)
+        return self.model.questions(coded.to(self._device), self.settings.pooling)
 
     def passages(
         self, documents: Sequence[Document], *, first: int = 0, threshold: float | None = None, dtype: Any = np.float32
@@ -286,8 +253,6 @@ class PhraseEncoder:
             raise TourError(
                 "this checkpoint has only query encoders; encode passages with the encoder that it was trained from."
             )
-        if self.model.filter_linear is None and threshold > -np.inf:
-            raise TourError("this checkpoint has no filter; give --filter-threshold=-inf to keep all tokens.")
         windows = self.windows([(document.title, document.text) for document in documents])
         outputs = self._run(windows)
         parts: list[list[tuple[np.ndarray, ...]]] = [[] for _ in documents]
@@ -298,13 +263,7 @@ class PhraseEncoder:
             offsets, hidden, logits = (np.concatenate(arrays) for arrays in zip(*parts[position], strict=True))
             rows, tokens = token_rows(document.text, offsets, passage=first + position)
             rows, kept = filter_rows(rows, logits[tokens], threshold)
-            vectors = hidden[tokens[kept]].astype(dtype)
-            if not np.isfinite(vectors).all():
-                raise TourError(
-                    f"a {np.dtype(dtype)} vector of document {document.docid!r} contains NaN or infinity; "
-                    "use float32, or check the encoder."
-                )
-            result.append((rows, vectors))
+            result.append((rows, hidden[tokens[kept]].astype(dtype)))
         all_rows, all_vectors = (np.concatenate(arrays) for arrays in zip(*result, strict=True))
         return all_rows, all_vectors
 
@@ -338,13 +297,12 @@ class PhraseEncoder:
         return windows
 
     def _run(self, windows: list[Window]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The vectors [t, d] and filter logits [t, 2] (zeros without a filter) of each window."""
+        """The vectors [t, d] and filter logits [t, 2] of each window."""
         outputs: list[Any] = [None] * len(windows)
         lengths = [len(window.inputs["input_ids"]) for window in windows]
         with torch.inference_mode():
             for batch in length_sorted_batches(lengths, budget=_BATCH_TOKENS):
                 hidden, logits = self.model.tokens(self.tensors([windows[i].inputs for i in batch]))
-                logits = torch.zeros(*hidden.shape[:2], 2) if logits is None else logits
                 for i, vectors, filter_ in zip(batch, hidden.float().cpu(), logits.float().cpu(), strict=True):
                     outputs[i] = vectors.numpy(), filter_.numpy()
         return outputs
@@ -373,7 +331,7 @@ class PhraseEncoder:
             return None
         digest = hashlib.sha256()
         for part in (self.model.phrase_encoder, self.model.filter_linear):
-            for name, value in sorted(part.state_dict().items() if part is not None else ()):
+            for name, value in sorted(part.state_dict().items()):
                 digest.update(name.encode())
                 digest.update(value.detach().cpu().contiguous().numpy().tobytes())
         return digest.hexdigest()
@@ -381,8 +339,6 @@ class PhraseEncoder:
 
 def _truncated(title: str, tokenizer: Any, limit: int) -> str:
     """The beginning of a title that has at most `limit` tokens."""
-    if len(title.encode()) < limit:  # a tokenizer makes at most one token per byte, and may put one in front
-        return title
     offsets = tokenizer(title, add_special_tokens=False, return_offsets_mapping=True)["offset_mapping"]
     return title[: offsets[limit - 1][1]] if len(offsets) > limit else title
 
@@ -397,7 +353,7 @@ def load_phrase_encoder(
             folder, or its name on the model hub (`princeton-nlp/densephrases-multi-query-multi`).
         device: `cpu`, `cuda:0`, ...
         tokenizer: folder or name of the tokenizer, if the model's folder has none.
-        changes: fields of `EncoderSettings` that replace those of the folder.
+        changes: fields of `EncoderSettings` that replace those of the folder, unless they are None.
 
     Example:
         load_phrase_encoder("models/phrases").encode("who wrote hamlet")  # float32 [768]
@@ -407,6 +363,7 @@ def load_phrase_encoder(
         raise TourError(f"{folder} is not a phrase encoder: config.json or the weights are missing.")
     own = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "tokenizer_config.json"))
     tokens = read_tokenizer(encoder_folder(tokenizer or (folder if own else _TOKENIZER)))
+    changes = {name: value for name, value in changes.items() if value is not None}
     settings = dataclasses.replace(EncoderSettings.read(folder), **changes)
     return PhraseEncoder(PhraseModel.read(folder), tokens, settings, device=device)
 

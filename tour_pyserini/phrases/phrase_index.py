@@ -20,9 +20,7 @@ from tour_pyserini.support.files import content_hash
 # A run of letters and digits with their combining marks; otherwise one character as a reader sees it (a flag or a
 # family emoji consists of several code points).
 _WORD = r"(?:[\p{L}\p{N}][\p{M}\p{Cf}]*)+|(?![\s\x1c-\x1f])\X"
-_DISTANCE_BITS = 16
-LONGEST_PHRASE = (1 << (_DISTANCE_BITS - 1)) - 1
-"""The largest possible limit of words of a phrase: a word has at most two rows, and the distance has 16 bits."""
+_DISTANCE_BITS = 16  # of a phrase's id: rows from its first token to its last
 STARTS, ENDS = 1, 2
 """Roles of a token, as bits: a phrase may begin with it; a phrase may end with it."""
 
@@ -65,7 +63,6 @@ class PhraseIndex(NamedTuple):
         vectors: [n, d] float16 or float32, memory-mapped if the index is opened from a folder.
         index: a FAISS index of the same vectors.
         docids: the docid of each passage.
-        exact: whether FAISS always finds the nearest vectors.
         largest_norm: the largest norm of a token vector, which bounds the rounding errors of inner products.
     """
 
@@ -73,8 +70,16 @@ class PhraseIndex(NamedTuple):
     vectors: Floats
     index: Any
     docids: Sequence[str]
-    exact: bool
     largest_norm: float
+
+    @classmethod
+    def in_memory(cls, rows: Rows, vectors: Floats, docids: Sequence[str]) -> Self:
+        """An exact index of token vectors [n, d] that were just computed."""
+        import faiss
+
+        exact, index = vectors.astype(np.float32), faiss.IndexFlatIP(vectors.shape[1])
+        index.add(exact)
+        return cls(rows, vectors, index, docids, float(np.linalg.norm(exact, axis=1).max()))
 
     @staticmethod
     def phrase_id(start: Ids, end: Ids) -> Ids:
@@ -109,8 +114,7 @@ def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(folder) / PHRASE_INDEX
     try:
         record = read_json_object(path)
-        settings = {**record["settings"], "index": record["index"], **record["built"]}
-        return {**settings, "itemsize": np.dtype(settings["dtype"]).itemsize}
+        return {**record["settings"], "index": record["index"], **record["built"]}
     except FileNotFoundError:
         raise TourError(
             f"{folder} is not a phrase index: it has no file `{PHRASE_INDEX}`; build an index with "
@@ -145,16 +149,11 @@ def open_phrase_index(
         )
     count, dimension = settings["rows"], settings["dimension"]
     check_checksums(folder, PHRASE_INDEX, ("index", "docid", "rows", "vectors"))
-    try:
-        rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
-        vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
-        docids, index = Docids.read(folder / "docid"), read_faiss(folder / "index", mapped=True)
-        if (index.ntotal, index.d, len(docids)) != (count, dimension, settings["documents"]):
-            raise ValueError("its files do not fit together")
-    except (OSError, ValueError) as error:
-        raise TourError(f"the phrase index {folder} is damaged ({first_line(error)}); build it again.") from error
+    rows = np.memmap(folder / "rows", dtype=ROW, mode="r", shape=(count,))
+    vectors = np.memmap(folder / "vectors", dtype=settings["dtype"], mode="r", shape=(count, dimension))
+    index = read_faiss(folder / "index", mapped=True)
     set_search_effort(index, str(folder), nprobe=nprobe)
-    return PhraseIndex(rows, vectors, index, docids, settings["index"]["kind"] == "flat", settings["largest_norm"])
+    return PhraseIndex(rows, vectors, index, Docids.read(folder / "docid"), settings["largest_norm"])
 
 
 def word_offsets(text: str) -> NDArray[np.int64]:

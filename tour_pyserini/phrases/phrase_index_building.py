@@ -4,6 +4,7 @@ import json
 import math
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -14,11 +15,10 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import PHRASE_INDEX
 from tour_pyserini.data.texts import BeirTexts
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_encoder import PhraseEncoder, load_phrase_encoder
 from tour_pyserini.phrases.phrase_index import ROW, Rows, open_phrase_index, read_settings
-from tour_pyserini.stores.faiss_building import write_faiss_index
-from tour_pyserini.support.devices import faiss_threads
+from tour_pyserini.stores.faiss_building import ROWS, check_fit, write_index
 from tour_pyserini.support.files import atomic_folder, check_folder, content_hash, sha256
 from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.resumable import PartialFolder, whole_lines, write_through
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from tour_pyserini.index import IndexRequest
 
 CHUNK = 64  # passages that are encoded and saved together
-_ROWS_PER_ADD = 65_536  # vectors read from the memory-mapped file at a time
-_TRAINING_SHARE = 64  # training vectors per centroid, at most; the k-means of FAISS warns below 39
-_SEED = 7
 _LIBRARIES = ("faiss-cpu", "torch", "transformers", "numpy")
 
 
@@ -46,7 +43,7 @@ def build_phrase_index(request: "IndexRequest", corpus: BeirTexts, *, progress: 
     """
     folder, kind, encoder = Path(request.index), request.faiss_kind(), _open_encoder(request)
     settings = phrase_settings(request, corpus, encoder)
-    _empty_index(encoder.dimension, np.dtype(settings["dtype"]), **kind)  # refuses what does not fit
+    check_fit(sys.maxsize, encoder.dimension, **kind)  # before the corpus is encoded; how many vectors is not known yet
     with PartialTokens(folder.with_name(f"{folder.name}.partial"), settings) as partial:
         # Another process that worked here may have finished the index since the first check.
         check_folder(folder, overwrite=request.overwrite)
@@ -85,8 +82,7 @@ def phrase_settings(request: "IndexRequest", corpus: BeirTexts, encoder: PhraseE
 
 
 def _open_encoder(request: "IndexRequest") -> PhraseEncoder:
-    asked = {"max_length": request.max_length, "filter_threshold": request.filter_threshold}
-    changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    changes: dict[str, Any] = {"max_length": request.max_length, "filter_threshold": request.filter_threshold}
     return load_phrase_encoder(request.encoder, device=request.device, **changes)
 
 
@@ -106,21 +102,18 @@ def _encode(
 
 
 def _copy(folder: Path, settings: Mapping[str, Any], partial: "PartialTokens") -> None:
-    """Use the tokens of an index that was made with the same settings; vectors may be converted to float16."""
+    """Use the tokens of an index that was made with the same settings."""
     made = read_settings(folder)
     for name, value in settings.items():
-        if name not in ("dtype", "itemsize", "chunk") and made.get(name) != value:
+        if made.get(name) != value:
             raise TourError(
                 f"the vectors in {folder} were made with another {name}; leave out --vectors, or change it."
             )
-    if made["itemsize"] < settings["itemsize"]:
-        raise TourError(f"the vectors in {folder} are {made['dtype']}; use the same --dtype.")
     index = open_phrase_index(folder)
     passages = np.ascontiguousarray(index.rows["passage"])
     for start in range(partial.done, len(index.docids), CHUNK):
         first, last = np.searchsorted(passages, [start, start + CHUNK])
-        vectors = index.vectors[first:last].astype(settings["dtype"])
-        partial.append(index.docids[start : start + CHUNK], index.rows[first:last], vectors)
+        partial.append(index.docids[start : start + CHUNK], index.rows[first:last], index.vectors[first:last])
 
 
 class PartialTokens(PartialFolder):
@@ -183,15 +176,13 @@ def _write(
 ) -> None:
     """Write token vectors, rows and docids, a FAISS index of the vectors, and the record to an existing folder."""
     vectors = partial.vectors()
-    with faiss_threads(threads):
-        write_faiss_index(build_token_index(vectors, **kind), folder / "index")
+    write_index(vectors, folder / "index", **kind, threads=threads)
     for name in ("vectors", "rows", "docid"):
         try:
             os.link(partial.folder / name, folder / name)  # needs no time and no space
         except OSError:  # a file system without hard links
             shutil.copyfile(partial.folder / name, folder / name)
-    starts = range(0, len(vectors), _ROWS_PER_ADD)
-    blocks = (vectors[start : start + _ROWS_PER_ADD].astype(np.float32) for start in starts)
+    blocks = (vectors[start : start + ROWS].astype(np.float32) for start in range(0, len(vectors), ROWS))
     largest_norm = max(float(np.linalg.norm(block, axis=1).max()) for block in blocks)
     record = {
         "settings": settings,
@@ -201,55 +192,3 @@ def _write(
         "sha256": {name: sha256(folder / name) for name in ("index", "vectors", "rows", "docid")},
     }
     (folder / PHRASE_INDEX).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-
-
-def build_token_index(vectors: Floats, *, nlist: int = 256, pq_nbits: int = 8, **kind: Any) -> Any:
-    """Build a FAISS index of token vectors for inner products; `flat` and `ivf` keep the precision of the vectors.
-
-    Args:
-        vectors: float16 or float32 [n, d], in memory or memory-mapped.
-        nlist: number of lists of an inverted file.
-        pq_nbits: bits of the code of a part.
-        kind: `kind`: `flat` (exact), `ivf` (inverted file: a query searches `nprobe` of the lists), `ivfpq` (one that
-            stores vectors as codes of `pq_m` parts).
-
-    Raises:
-        TourError: if the settings do not fit the vectors.
-    """
-    index = _empty_index(vectors.shape[1], vectors.dtype, nlist=nlist, pq_nbits=pq_nbits, **kind)
-    if not index.is_trained:
-        size, sample = _TRAINING_SHARE * max(nlist, 2**pq_nbits), vectors
-        if len(vectors) > size:
-            sample = vectors[np.sort(np.random.default_rng(_SEED).choice(len(vectors), size, replace=False))]
-        try:
-            index.train(np.ascontiguousarray(sample, dtype=np.float32))
-        except RuntimeError as error:
-            raise TourError(
-                f"{len(vectors)} token vectors are too few ({first_line(error):.200}); "
-                "lower --nlist or --pq-nbits, or build a flat index."
-            ) from error
-    for start in range(0, len(vectors), _ROWS_PER_ADD):
-        index.add(np.ascontiguousarray(vectors[start : start + _ROWS_PER_ADD], dtype=np.float32))
-    return index
-
-
-def _empty_index(
-    dimension: int,
-    dtype: Any,
-    *,
-    kind: str = "flat",
-    nlist: int = 256,
-    nprobe: int = 16,
-    pq_m: int = 48,
-    pq_nbits: int = 8,
-) -> Any:
-    import faiss
-
-    if kind == "ivfpq" and dimension % pq_m:
-        raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
-    plain = "Flat" if dtype == np.float32 else "SQfp16"
-    name = {"flat": plain, "ivf": f"IVF{nlist},{plain}", "ivfpq": f"IVF{nlist},PQ{pq_m}x{pq_nbits}"}[kind]
-    index = faiss.index_factory(dimension, name, faiss.METRIC_INNER_PRODUCT)
-    if kind != "flat":
-        faiss.extract_index_ivf(index).nprobe = nprobe
-    return index

@@ -3,8 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +78,16 @@ def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
         folder: a re-ranker's folder; for any other object, the default settings are used.
         changes: fields to replace; None leaves a field unchanged.
     """
-    settings: Mapping[str, Any] = {}
+    given = {name: value for name, value in changes.items() if value is not None}
     path = Path(folder) / _FILE_NAME if isinstance(folder, str | os.PathLike) else None
-    if path is not None and path.is_file():
-        try:
-            settings = read_json_object(path)
-            PhraseInput(**settings)
-        except (OSError, ValueError, TypeError) as error:
-            raise TourError(
-                f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
-            ) from error
-    return PhraseInput(**{**settings, **{name: value for name, value in changes.items() if value is not None}})
+    if path is None or not path.is_file():
+        return PhraseInput(**given)
+    try:
+        return replace(PhraseInput(**read_json_object(path)), **given)
+    except (OSError, ValueError, TypeError) as error:
+        raise TourError(
+            f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
+        ) from error
 
 
 def _sentence_offsets(text: str) -> NDArray[np.int64]:

@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import Outcome, Query
 from tour_pyserini.core.scheduler import Task
-from tour_pyserini.data.texts import Passage, UnknownDocument, open_texts
+from tour_pyserini.data.texts import Passage, open_texts
 from tour_pyserini.encoders.encoder import encode_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import (
     ENDS,
-    LONGEST_PHRASE,
     STARTS,
     PhraseIndex,
     PhraseSpan,
@@ -92,11 +90,7 @@ def _complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_
     with_start, with_end = (index.vectors[near].astype(np.float32) @ query.reshape(2, -1).T.astype(np.float32)).T
     with_start = np.where(rows["roles"] & STARTS, with_start, -np.inf)
     with_end = np.where(rows["roles"] & ENDS, with_end, -np.inf)
-    forward = _scores(near, rows, with_start, with_end, max_words)
-    # forward[i, j] is the score of the phrase from row i to row i + j, backward[i, j] of that from row i - j to row i.
-    backward = np.full_like(forward, -np.inf)
-    for distance in range(min(forward.shape[1], len(near))):
-        backward[distance:, distance] = forward[: len(near) - distance, distance]
+    forward, backward = _scores(near, rows, with_start, with_end, max_words)
     is_start, is_end = np.isin(near, starts), np.isin(near, ends)
     every, to_end, to_start = np.arange(len(near)), forward.argmax(axis=1), backward.argmax(axis=1)
     best_end, best_start = np.minimum(every + to_end, len(near) - 1), np.maximum(every - to_start, 0)
@@ -111,16 +105,20 @@ def _complete(index: PhraseIndex, query: Floats, starts: Ids, ends: Ids, *, max_
     return _Phrases(ids[order], scores[order], rows["passage"][first][order].astype(np.int64))
 
 
-def _scores(near: Ids, rows: Rows, with_start: Floats, with_end: Floats, max_words: int) -> NDArray[np.float32]:
-    """[u, 2 max_words] at [i, j] the score of the phrase from `near[i]` to `near[i + j]`; minus infinity if none."""
+def _scores(near: Ids, rows: Rows, with_start: Floats, with_end: Floats, max_words: int) -> tuple[Floats, Floats]:
+    """[u, 2 max_words] at [i, j] the score of the phrase from `near[i]` to `near[i + j]`; minus infinity if none.
+
+    And of that from `near[i - j]` to `near[i]`.
+    """
     first, last = rows["first"].astype(np.int64), rows["last"].astype(np.int64)
-    scores = np.full((len(near), 2 * max_words), -np.inf, dtype=np.float32)
+    forward, backward = np.full((2, len(near), 2 * max_words), -np.inf, dtype=np.float32)
     for distance in range(min(2 * max_words, len(near))):
         start, end = slice(0, len(near) - distance), slice(distance, None)
         is_phrase = (near[end] - near[start] == distance) & (rows["passage"][end] == rows["passage"][start])
         is_phrase &= last[end] - first[start] < max_words
-        scores[start, distance] = np.where(is_phrase, with_start[start] + with_end[end], -np.inf)
-    return scores
+        scores = np.where(is_phrase, with_start[start] + with_end[end], -np.inf)
+        forward[start, distance] = backward[end, distance] = scores
+    return forward, backward
 
 
 class _Names:
@@ -169,10 +167,9 @@ class PhraseSearcher:
             max_words: words of a phrase at most.
             fetch: start tokens and end tokens to fetch at first; more are fetched when they are needed.
         """
-        if not 1 <= max_words <= LONGEST_PHRASE:
-            raise TourError(f"the largest number of words of a phrase must be 1 to {LONGEST_PHRASE}, not {max_words}.")
         self.tokens, self.query_encoder, self.texts = tokens, query_encoder, texts
         self.max_words, self._fetch, self._faiss = max_words, fetch, FaissIndex(tokens.index)
+        self._exact = self._faiss.kind in ("IndexFlat", "IndexFlatIP")
         self.index, self.docids, self.dimension = tokens.index, _Names(tokens), 2 * tokens.vectors.shape[1]
 
     @classmethod
@@ -256,28 +253,13 @@ class PhraseSearcher:
             if is_full and best.scores[-1] > limit + rounding:
                 return best, True
             if count == fetched:
-                return best, is_full and not self.tokens.exact
+                return best, is_full and not self._exact
             count = min(2 * count, fetched)
 
     def passage(self, span: PhraseSpan) -> tuple[str, str]:
-        """The title and the text of the passage that contains a phrase.
-
-        Raises:
-            TourError: if the document is unknown, or too short to contain the phrase.
-        """
-        try:
-            passage = self.texts[span.docid]
-        except UnknownDocument:
-            raise
-        except KeyError:
-            raise UnknownDocument(span.docid, "the given texts") from None
-        title, text = passage.parts if isinstance(passage, Passage) else ("", passage)
-        if span.end > len(text):
-            raise TourError(
-                f"the index has a phrase at {span.begin}-{span.end} of document {span.docid!r}, which has {len(text)} "
-                "characters; give the corpus that the index was built from."
-            )
-        return title, text
+        """The title and the text of the passage that contains a phrase."""
+        passage = self.texts[span.docid]
+        return passage.parts if isinstance(passage, Passage) else ("", passage)
 
     def text(self, id_: int) -> str:
         """The words of a phrase."""

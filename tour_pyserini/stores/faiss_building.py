@@ -69,7 +69,7 @@ def check_fit(
             raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
         if count < 2**pq_nbits:
             raise TourError(
-                f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many documents, but there are "
+                f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many vectors, but there are "
                 f"{count}; lower --pq-nbits."
             )
         return faiss.IndexPQ(dimension, pq_m, pq_nbits, faiss.METRIC_INNER_PRODUCT)
@@ -167,7 +167,7 @@ def _factory_index(count: int, dimension: int, factory: str) -> Any:
         )
     if (centroids := _centroids(factory)) > count:
         raise TourError(
-            f"--factory {factory} has {centroids} centroids, which need at least as many documents, but there are "
+            f"--factory {factory} has {centroids} centroids, which need at least as many vectors, but there are "
             f"{count}; give a smaller number."
         )
     try:

@@ -197,25 +197,24 @@ class LabelledQueries:
                 for rank in ranks:
                     moved[ridge, rank][held_out] = corrected(self.queries[held_out], *low_rank(matrix, rank))
         # Equal means: the stronger ridge and the lower rank, which come first.
-        ridge, rank = max(moved, key=lambda key: float(self.order_quality(targets, moved[key]).mean()))
+        ridge, rank = max(moved, key=lambda key: self.order_quality(targets, moved[key]))
         before = self.reciprocal_ranks(self.queries, store)
         gained = self.reciprocal_ranks(moved[ridge, rank], store) - before
         return Choice(ridge, rank, float(before.mean()), float(gained.mean()), t_p(gained))
 
-    def order_quality(self, targets: Floats, queries: Floats) -> Floats:
-        """NDCG [n] of each query's labelled passages in the order of their similarities; targets [n, m] are the gains.
+    def order_quality(self, targets: Floats, queries: Floats) -> float:
+        """Mean nDCG of each query's labelled passages in the order of their similarities.
 
         Args:
-            targets: their gains.
+            targets: their gains [n, m].
             queries: the vectors [n, d] whose similarities order them.
         """
-        discounts = 1 / np.log2(np.arange(2, self.candidates.shape[1] + 2))
-        ideal = -np.sort(-targets, axis=1) @ discounts
-        found = np.empty(len(queries))
-        for row, (query, candidates) in enumerate(zip(queries, self.candidates, strict=True)):
-            similarities = np.where(candidates >= 0, self.passages[candidates] @ query, -np.inf)
-            found[row] = targets[row][np.argsort(-similarities, kind="stable")] @ discounts
-        return found / ideal
+        from sklearn.metrics import ndcg_score
+
+        rows = zip(queries, self.candidates, strict=True)
+        similarities = np.array([self.passages[candidates] @ query for query, candidates in rows])
+        last = similarities.min() - 1  # for what is no candidate
+        return float(ndcg_score(targets, np.where(self.candidates >= 0, similarities, last), ignore_ties=True))
 
     def reciprocal_ranks(self, queries: Floats, store: Store) -> Floats:
         """1 / rank [n] of the passage with each query's best label, when the index is searched with vectors [n, d]."""

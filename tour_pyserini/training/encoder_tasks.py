@@ -11,30 +11,18 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tour_pyserini.data.texts import Document, Passage
+from tour_pyserini.data.topics import Question
 from tour_pyserini.encoders.model_folder import read_model_folder
 from tour_pyserini.evaluation.answer_measures import answer_means, exact_match
-from tour_pyserini.phrases.phrase_encoder import (
-    EncoderSettings,
-    PhraseEncoder,
-    PhraseModel,
-    Window,
-)
-from tour_pyserini.phrases.phrase_index import (
-    ENDS,
-    STARTS,
-    PhraseIndex,
-    Rows,
-    token_rows,
-)
-from tour_pyserini.phrases.phrase_index_building import build_token_index
+from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseEncoder, PhraseModel, Window
+from tour_pyserini.phrases.phrase_index import ENDS, STARTS, PhraseIndex, Rows, token_rows
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.support.model_files import read_tokenizer
-from tour_pyserini.training.examples import Example, answer_spans, training_examples
+from tour_pyserini.training.examples import Example, answer_spans, training_examples, training_questions
 from tour_pyserini.training.trainer import Task
 
 if TYPE_CHECKING:
-    from tour_pyserini.train import PhraseEncoderRequest
-
+    from tour_pyserini.train import PhraseEncoderRequest, QueryEncoderRequest
 
 _QUESTIONS_PER_PASSAGE = 4  # drawn again in every epoch
 _FILTER_RECALL = 0.98  # share of the answers' tokens that the filter must keep
@@ -67,25 +55,20 @@ def _training_passages(examples: Sequence[Example], encoder: PhraseEncoder) -> l
     """The examples grouped by passage, so that a passage is encoded once for all questions about it.
 
     A passage that is too long is read in several windows, and each is a training passage of its own. A window without
-    an answer is left out. A question belongs to the first window that contains an answer. An answer that is cut by the
-    edge of a window does not count for that window.
+    an answer is left out. An answer that is cut by the edge of a window does not count for that window.
     """
     by_passage: dict[str, list[Example]] = {}
     for example in examples:
         by_passage.setdefault(example.docid, []).append(example)
     groups = list(by_passage.values())
     windows = encoder.windows([(group[0].title, group[0].text) for group in groups])
-    passages, assigned = [], set()
+    passages = []
     for window in windows:
         group = groups[window.passage]
         passage = _training_passage(window, group[0].text)
-        for number, example in enumerate(group):
-            if (window.passage, number) not in assigned and passage.gold(example.answers)[0]:
-                assigned.add((window.passage, number))
-                passage.questions.append((example.question, example.answers))
-        if passage.questions:
-            passages.append(passage)
-    return passages
+        passage.questions.extend((one.question, one.answers) for one in group if passage.gold(one.answers)[0])
+        passages.append(passage)
+    return [passage for passage in passages if passage.questions]
 
 
 def _training_passage(window: Window, text: str) -> _TrainingPassage:
@@ -119,17 +102,12 @@ class PhraseTask(Task):
     vocabulary are not trained.
     """
 
-    def __init__(self, request: "PhraseEncoderRequest", base: Path) -> None:
+    def __init__(self, request: "PhraseEncoderRequest", base: Path, _: Path) -> None:
         """Read the data, and the model in a folder to start from; a batch is `batch_size` passages."""
         examples, self._held_out = training_examples(request)
         torch.manual_seed(request.seed)  # for the filter's first weights
         weights, pooling = read_model_folder(base)
-        settings = EncoderSettings(
-            pooling=request.pooling or pooling,
-            lower_case=request.lower_case,
-            max_length=request.max_length,
-            stride=request.max_length // 4,
-        )
+        settings = EncoderSettings(pooling=pooling, max_length=request.max_length, stride=request.max_length // 4)
         tokenizer, model = read_tokenizer(weights), PhraseModel.from_base(weights)
         self.encoder, self.request = PhraseEncoder(model, tokenizer, settings, device=request.device), request
         self.model = self.encoder.model
@@ -170,10 +148,9 @@ class PhraseTask(Task):
         """Exact match and F1 of the best phrase among all validation passages; sets the filter's threshold."""
         documents = {one.docid: Document(one.docid, one.title, one.text) for one in self._held_out}
         rows, vectors = self.encoder.passages(list(documents.values()), threshold=-np.inf)
-        norm = float(np.linalg.norm(vectors, axis=1).max())
-        index = PhraseIndex(rows, vectors, build_token_index(vectors), list(documents), True, norm)
+        index = PhraseIndex.in_memory(rows, vectors, list(documents))
         texts = {docid: Passage(document.title, document.text) for docid, document in documents.items()}
-        questions = [(example.question, example.answers) for example in self._held_out]
+        questions = [Question(str(n), one.question, one.answers) for n, one in enumerate(self._held_out)]
         measures = _measure_first_phrases(PhraseSearcher(index, self.encoder, texts), questions)
         self._set_threshold(rows, vectors, list(documents))
         return measures
@@ -273,16 +250,11 @@ def filter_loss(logits: Tensor, gold: Tensor, able: Tensor) -> Tensor:
     return ((losses * able).sum(1) / able.sum(1).clamp(min=1)).mean()
 
 
-_QuestionAndAnswers = tuple[str, Sequence[str]]
-"""A question and its answers."""
-
-
-def _measure_first_phrases(searcher: PhraseSearcher, questions: Sequence[_QuestionAndAnswers]) -> dict[str, float]:
+def _measure_first_phrases(searcher: PhraseSearcher, questions: Sequence[Question]) -> dict[str, float]:
     """Exact match and F1 of the first phrase for each question."""
-    ids = [str(number) for number in range(len(questions))]
-    hits = searcher.batch_search([question for question, _ in questions], ids, k=1)
-    best = [hits[id_][0].text if hits[id_] else "" for id_ in ids]
-    return answer_means(best, [answers for _, answers in questions])
+    found = searcher.batch_search([one.text for one in questions], [one.qid for one in questions], k=1)
+    best = [hits[0].text if hits else "" for hits in found.values()]
+    return answer_means(best, [one.answers for one in questions])
 
 
 class QueryTask(Task):
@@ -292,33 +264,30 @@ class QueryTask(Task):
     such a phrase are left out of the step. The phrase encoder does not change, so that the index stays valid.
     """
 
-    def __init__(self, request: "PhraseEncoderRequest", base: Path) -> None:
+    def __init__(self, request: "QueryEncoderRequest", base: Path, _: Path) -> None:
         """Read the data, and open the index with the phrase encoder in a folder; a batch is `batch_size` questions."""
-        assert request.query_side and request.corpus
-        self._questions, self._validation = (
-            [(one.question, one.answers) for one in part] for part in training_examples(request)
-        )
-        self._searcher = PhraseSearcher.open(request.query_side, request.corpus, base, device=request.device)
+        self._questions, self._validation = training_questions(request)
+        self._searcher = PhraseSearcher.open(request.index, request.corpus, base, device=request.device)
         self.encoder, self.request = self._searcher.query_encoder, request
         self.model = self.encoder.model
         for name, parameter in self.model.named_parameters():
             parameter.requires_grad_(name.startswith("query_") and "word_embeddings" not in name)
 
-    def batches(self, epoch: int) -> Sequence[Sequence[_QuestionAndAnswers]]:
+    def batches(self, epoch: int) -> Sequence[Sequence[Question]]:
         """Questions in random order."""
         return self.shuffled(self._questions, epoch)
 
-    def loss(self, batch: Sequence[_QuestionAndAnswers]) -> Any:
+    def loss(self, batch: Sequence[Question]) -> Any:
         """Eq. 3 as a mean over the questions with an answer among their phrases; None if there is no such question."""
         with self.computing():
-            sides = self.encoder.question_sides([question for question, _ in batch])
+            sides = self.encoder.question_sides([question.text for question in batch])
         queries = torch.cat(sides, dim=1).float()
         hits = self._searcher.find(queries.detach().cpu().numpy(), phrases=self.request.depth)
         is_hit = hits.ids >= 0  # a list may be shorter than the others
         right = np.array(
             [
-                [id_ >= 0 and exact_match(self._searcher.text(id_), answers) > 0 for id_ in ids]
-                for ids, (_, answers) in zip(hits.ids.tolist(), batch, strict=True)
+                [id_ >= 0 and exact_match(self._searcher.text(id_), question.answers) > 0 for id_ in ids]
+                for ids, question in zip(hits.ids.tolist(), batch, strict=True)
             ]
         )
         useful = right.any(axis=1)

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CONTEXT_FIELDS = ("context", "passage")
+_Item = TypeVar("_Item")
 
 
 class Example(NamedTuple):
@@ -52,28 +53,25 @@ def read_examples(
     Raises:
         TourError: if a line has a wrong format, or if no question has an answer in its passage.
     """
-    texts = BeirTexts(corpus) if corpus is not None else None
+    texts = BeirTexts(corpus) if corpus else None
     relevant: dict[str, list[str]] = {}
-    for qrel in read_qrels(qrels) if qrels is not None else ():
+    for qrel in read_qrels(qrels) if qrels else ():
         if qrel.relevance > 0:
             relevant.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    examples, left_out = [], 0
+    examples, total = [], 0
     for line in read_lines(questions):
         record = line.json_object()
         for docid, title, text in _passages(line, record, texts, relevant):
             question, answers = first_field(record, TEXT_FIELDS), first_field(record, ANSWER_FIELDS)
-            if not isinstance(question, str) or not question.strip():
+            if not isinstance(question, str):
                 line.refuse("has no question")
             answers = line.strings([answers] if isinstance(answers, str) else answers, "answers")
+            total += 1
             if answer_spans(text, answers):
                 examples.append(Example(question, answers, docid, title, text))
-            else:
-                left_out += 1
     if not examples:
         raise TourError(f"{questions} has no question with an answer in its passage; check corpus and qrels.")
-    if left_out:
-        total = left_out + len(examples)
-        log.info("%s: %d of %d questions have no answer in their passage", questions, left_out, total)
+    log.info("%s: %d of %d questions have an answer in their passage", questions, len(examples), total)
     return examples
 
 
@@ -102,9 +100,6 @@ def training_examples(request: "TrainRequest") -> tuple[list[Example], list[Exam
     Without validation sources, a share of the passages is held out with all their questions. Where these are more than
     enough, the others are not trained on either.
     """
-    for source in (*request.data, *request.validation):
-        if not 1 <= len(source) <= 3:
-            raise TourError(f"a source of data has {len(source)} files; give questions, a corpus and qrels, or fewer.")
     examples, held_out = (
         [example for source in sources for example in read_examples(*source)]
         for sources in (request.data, request.validation)
@@ -113,10 +108,7 @@ def training_examples(request: "TrainRequest") -> tuple[list[Example], list[Exam
     if held_out:
         return examples, held_out[:most]
     passages = list(dict.fromkeys(example.docid for example in examples))
-    held = max(1, round(request.validation_share * len(passages)))
-    if held == len(passages):
-        raise TourError("there is only one passage, so none can be held out; give more data, or validation data.")
-    chosen = {passages[position] for position in _order(request, len(passages))[:held]}
+    _, chosen = map(set, _split(request, passages, len(passages)))
     kept = [example for example in examples if example.docid not in chosen]
     return kept, [example for example in examples if example.docid in chosen][:most]
 
@@ -126,13 +118,14 @@ def training_questions(request: "TrainRequest") -> tuple[list[Question], list[Qu
     questions, most = _read_topics(request.data), request.validation_questions
     if request.validation:
         return questions, _read_topics(request.validation)[:most]
-    order = _order(request, len(questions))
-    count = min(most, max(1, round(request.validation_share * len(questions))))
-    return [questions[position] for position in sorted(order[count:])], [questions[n] for n in order[:count]]
+    return _split(request, questions, most)
 
 
-def _order(request: "TrainRequest", count: int) -> list[int]:
-    return np.random.default_rng([request.seed, 17]).permutation(count).tolist()
+def _split(request: "TrainRequest", items: Sequence[_Item], most: int) -> tuple[list[_Item], list[_Item]]:
+    """The items to train on, in their order, and at most so many that are held out, in random order."""
+    order = np.random.default_rng([request.seed, 17]).permutation(len(items)).tolist()
+    count = min(most, max(1, round(request.validation_share * len(items))))
+    return [items[position] for position in sorted(order[count:])], [items[position] for position in order[:count]]
 
 
 def _read_topics(sources: Sequence["Source"]) -> list[Question]:

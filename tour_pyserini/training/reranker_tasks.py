@@ -96,9 +96,10 @@ class RerankerTask(Task):
             base: the folder of the model.
             folder: candidates are kept there as they are found.
         """
+        torch.manual_seed(request.seed)  # for the first weights of the head and of the marks
+        model, tokenizer = _marked_classifier(base, logits=_LOGITS[request.loss])
         # As in the paper's code: title, the tokenizer's separator, context.
-        mark = read_tokenizer(base).sep_token
-        separator = f" {mark} " if mark else " "
+        separator = f" {tokenizer.sep_token} " if tokenizer.sep_token else " "
         self.phrase_input = PhraseInput(context=request.context, title=not request.no_title, separator=separator)
         parts = training_questions(request)
         encoder = request.encoder or read_settings(request.index)["encoder"]
@@ -106,8 +107,6 @@ class RerankerTask(Task):
         self.request, self._pairwise = request, request.loss == "pairwise"
         self.candidates = self._find(parts[0], folder / "candidates.json")
         self._validation = _draw_pairs(self._find(parts[1], folder / "validation.json"), [request.seed])
-        torch.manual_seed(request.seed)  # for the first weights of the head and of the marks
-        model, tokenizer = _marked_classifier(base, logits=_LOGITS[request.loss])
         self.model, self._tokenizer = on_device(model, request.device), tokenizer
         self._max_length = usable_length(base, model.config, tokenizer, request.max_length)
         # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.

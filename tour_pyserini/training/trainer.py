@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _LIBRARIES = ("torch", "transformers", "numpy")
-_WEIGHT_DECAY = 0.01  # of AdamW, for matrices only
+_WEIGHT_DECAY = 0.01
+_WARMUP = 0.1  # share of the steps in which the learning rate rises
 _LARGEST_GRADIENT = 1.0  # norm
 _SORTED_TOGETHER = 8  # batches whose members may be swapped to have similar lengths
 
@@ -124,7 +125,7 @@ def run_training(
             "versions": {name: version_of(name) for name in _LIBRARIES},
         }
         with atomic_folder(output, overwrite=False) as folder:
-            shutil.copytree(partial / state["best"], folder, dirs_exist_ok=True)
+            shutil.copytree(_best_model(partial, state), folder, dirs_exist_ok=True)
             text = json.dumps(record, indent=1, ensure_ascii=False)
             (folder / "training.json").write_text(f"{text}\n", encoding="utf-8")
     return record
@@ -138,10 +139,10 @@ def _train(task: Task, request: "TrainRequest", partial: Path, report: Report) -
         if isinstance(module, torch.nn.Dropout):
             module.p = request.dropout
     batches = lru_cache(maxsize=2)(task.batches)
-    per_epoch = -(-len(batches(0)) // request.accumulate)
+    per_epoch = len(batches(0))
     steps = min(request.max_steps or sys.maxsize, request.epochs * per_epoch)
-    optimiser = _optimiser(task.model, request)
-    state: dict[str, Any] = {"step": 0, "best": "", "best_step": 0, "history": [], "losses": [0.0, 0]}
+    optimiser = _optimiser(task.model, request.learning_rate)
+    state: dict[str, Any] = {"step": 0, "best_step": None, "history": [], "losses": []}
     if before := _load_state(partial):
         task.model.load_state_dict(before["model"], strict=False)
         optimiser.load_state_dict(before["optimiser"])
@@ -153,16 +154,21 @@ def _train(task: Task, request: "TrainRequest", partial: Path, report: Report) -
         for step in range(state["step"], steps):
             # All random numbers depend on the seed and the step, so that a resumed training draws the same ones.
             torch.manual_seed(request.seed * 1_000_003 + step)
-            first = (step % per_epoch) * request.accumulate
-            group = batches(step // per_epoch)[first : first + request.accumulate]  # the last of an epoch may be short
-            # The rate rises linearly in the share `warmup` of the steps, then falls linearly to 0.
-            rising = int(request.warmup * steps)
+            # The rate rises linearly in a share of the steps, then falls linearly to 0.
+            rising = int(_WARMUP * steps)
             share = (step + 1) / rising if step < rising else (steps - step) / max(1, steps - rising)
             for parameters in optimiser.param_groups:
                 parameters["lr"] = request.learning_rate * share
-            losses = _step(task, optimiser, group, step)
-            if losses:
-                state["losses"] = [state["losses"][0] + sum(losses) / len(losses), state["losses"][1] + 1]
+            task.model.train()
+            loss = task.loss(batches(step // per_epoch)[step % per_epoch])
+            if loss is not None:
+                if not torch.isfinite(loss):
+                    raise TourError(f"the loss is {float(loss.detach())} at step {step}; lower the learning rate.")
+                loss.backward()
+                torch.nn.utils.clip_grad_norm_(task.model.parameters(), _LARGEST_GRADIENT)
+                optimiser.step()
+                optimiser.zero_grad()
+                state["losses"].append(float(loss.detach()))
             state["step"] = step + 1
             bar.update()
             due = (step + 1) % (request.validate_every or per_epoch) == 0 or step + 1 == steps
@@ -174,63 +180,43 @@ def _train(task: Task, request: "TrainRequest", partial: Path, report: Report) -
     return state
 
 
-def _optimiser(model: Any, request: "TrainRequest") -> Any:
+def _optimiser(model: Any, learning_rate: float) -> Any:
+    """AdamW, with weight decay for matrices only."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {"params": [parameter for parameter in trained if parameter.ndim > 1], "weight_decay": _WEIGHT_DECAY},
         {"params": [parameter for parameter in trained if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=request.learning_rate)
-
-
-def _step(task: Task, optimiser: Any, group: Sequence[Any], step: int) -> list[float]:
-    """One update; the losses of its batches, without those from which nothing could be learnt."""
-    losses = []
-    task.model.train()
-    for batch in group:
-        loss = task.loss(batch)
-        if loss is None:
-            continue
-        if not torch.isfinite(loss):
-            raise TourError(f"the loss is {float(loss.detach())} at step {step}; lower the learning rate.")
-        (loss / len(group)).backward()
-        losses.append(float(loss.detach()))
-    torch.nn.utils.clip_grad_norm_(task.model.parameters(), _LARGEST_GRADIENT)
-    optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
-    return losses
+    return torch.optim.AdamW(groups, lr=learning_rate)
 
 
 def _validate(task: Task, partial: Path, state: dict[str, Any]) -> str:
     """Validate, and keep the model if it is the best so far; the result as a line of text."""
-
-    def measures(entry: Mapping[str, Any]) -> tuple[float, ...]:
-        return tuple(value for name, value in entry.items() if name not in ("step", "loss"))
-
     task.model.eval()
-    total, count = state["losses"]
-    state["losses"] = [0.0, 0]
-    now = {"step": state["step"], "loss": total / count if count else None, **task.validate()}
-    best = [entry for entry in state["history"] if entry["step"] == state["best_step"] and state["best"]]
-    if not best or measures(now) > measures(best[0]):
-        state["best"], state["best_step"] = f"best-{state['step']}", state["step"]
-        folder = partial / state["best"]
-        shutil.rmtree(folder, ignore_errors=True)
+    losses, measures = state["losses"], task.validate()
+    now = {"step": state["step"], "loss": sum(losses) / len(losses) if losses else None, **measures}
+    best = [entry for entry in state["history"] if entry["step"] == state["best_step"]]
+    if not best or [*measures.values()] > [best[0][name] for name in measures]:
+        state["best_step"] = state["step"]
+        folder = _best_model(partial, state)
         with writing_to(folder):
-            folder.mkdir()
+            folder.mkdir(exist_ok=True)
             task.save(folder)
     state["history"].append(now)
+    state["losses"] = []
     values = ", ".join(f"{name} {value:.4f}" for name, value in now.items() if name != "step" and value is not None)
     return f"step {state['step']}: {values}{' (best)' if state['best_step'] == state['step'] else ''}"
+
+
+def _best_model(partial: Path, state: Mapping[str, Any]) -> Path:
+    return partial / f"best-{state['best_step']}"
 
 
 def _load_state(partial: Path) -> dict[str, Any] | None:
     """The last state; None if nothing was saved yet."""
     path = partial / "state.pt"
-    try:
+    with _readable(path):
         return torch.load(path, weights_only=True) if path.exists() else None
-    except Exception as error:
-        raise TourError(f"cannot read {path}; delete the folder {partial} to start again.") from error
 
 
 def _save_state(partial: Path, state: Mapping[str, Any]) -> None:
@@ -238,7 +224,7 @@ def _save_state(partial: Path, state: Mapping[str, Any]) -> None:
     with atomic_write(partial / "state.pt", "wb") as file:
         torch.save(dict(state), file)
     for folder in partial.glob("best-*"):
-        if folder.name != state["best"]:
+        if folder != _best_model(partial, state):
             shutil.rmtree(folder)
 
 
@@ -256,19 +242,23 @@ def unfinished_training(folder: Path, settings: Mapping[str, Any]) -> Iterator[N
     lock, path, now = lock_folder(folder), folder / "settings.json", json.loads(json.dumps(settings))
     try:
         if has_progress():
-            try:
+            with _readable(path):
                 before = read_json_object(path)
-            except (OSError, ValueError):
-                raise TourError(f"cannot read {path}; delete the folder {folder} to start again.") from None
             refuse_other_settings(folder, before, now)
         else:
             with atomic_write(path) as file:
                 json.dump(now, file, indent=2)
         yield
         remove_folder(folder)
-    except BaseException:
-        if not has_progress():
-            remove_folder(folder)
-        raise
     finally:
+        if folder.exists() and not has_progress():
+            remove_folder(folder)
         lock.release()
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # torch raises many types
+        raise TourError(f"cannot read {path}; delete the folder {path.parent} to start again.") from error
