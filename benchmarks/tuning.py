@@ -179,7 +179,8 @@ def gains_table(collections: Sequence[Replayed], rule: Callable[[Trials], int], 
     """Gain over the default by number of judged queries; tuned on 50 against the best recipe in hindsight."""
     from scipy.stats import ttest_rel
 
-    body, against, means = [], [], {size: [] for size in SIZES}
+    body, against = [], []
+    means: dict[int, list[float]] = {size: [] for size in SIZES}
     for one in collections:
         default, line = one.trials.values[MEASURES[0]][0], [one.name, str(len(one.recipes["dense"]))]
         line.append(f"{default.mean():.4f}")

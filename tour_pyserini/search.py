@@ -2,6 +2,7 @@
 """Search topics and write a run."""
 
 import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,8 @@ from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.stores.signals import signal_files
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, check_output, is_stream
+
+log = logging.getLogger(__name__)
 
 _FORMAT = "{n_fmt}/{total_fmt} {unit}{postfix} {remaining} {bar}"
 """Counts and the time left come first: where the terminal is narrow, the end of the line is cut off."""
@@ -145,7 +148,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         _open_searcher(opener, request, batches, reranker, trace, predictions) as searcher,
         search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report,
     ):
-        done = 0
+        done = nothing = 0
         for ids, queries in batches:
             optimised, hits = searcher.batch_run(queries, [str(qid) for qid in ids], request.hits, request.threads)
             with searcher.costs.stage("write"):
@@ -154,7 +157,12 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             if request.output_queries:
                 vectors.append(optimised)
             done += len(ids)
+            nothing += sum(getattr(hits[str(qid)], "nothing", None) is not None for qid in ids)
             report(done, searcher.costs.pairs)
+        if nothing:
+            log.warning(
+                "nothing found for %d of %d topics: no hit has the probability of --min-relevance", nothing, done
+            )
         if request.output_queries:
             from tour_pyserini.encoders.query_vectors import write_encoded_queries
 

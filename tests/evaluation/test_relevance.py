@@ -13,6 +13,7 @@ from tour_pyserini.evaluation.relevance import (
     probabilities,
     reliability,
 )
+from tour_pyserini.searchers.search_path import search_path
 
 TRUE = Calibration(intercept=-1.0, label=0.5, standardised=0.8, similarity=2.0, rank=-0.4, unlabelled=-1.0)
 
@@ -75,10 +76,19 @@ def test_hits_carry_their_probability_and_lists_are_cut(toy):
     least = sorted(hit.relevance for hit in found)[10]
     _, cut = search(toy, TourConfig(budget=10, calibration=TRUE), min_relevance=least)
     assert [hit.docid for hit in cut] == [hit.docid for hit in found if hit.relevance >= least]
-    assert search(toy, TourConfig(budget=10, calibration=TRUE), min_relevance=1.0)[1] == []
+    _, nothing = search(toy, TourConfig(budget=10, calibration=TRUE), min_relevance=1.0)
+    assert nothing == [] and f"{max(hit.relevance for hit in found):.2f}" in nothing.nothing
+    path = search_path(searcher, toy.queries[0], 20)
+    assert [path.metadata(hit)["relevance"] for hit in path.hits] == [hit.relevance for hit in found]
+    searcher.min_relevance = least
+    assert [hit.docid for hit in search_path(searcher, toy.queries[0], 20).hits] == [hit.docid for hit in cut]
+    assert searcher.search(toy.vectors[0], min_relevance=0.0)[0].relevance is None, "no text, so no labels"
 
 
 def test_without_a_calibration_there_are_no_probabilities(toy):
-    assert {hit.relevance for hit in search(toy, TourConfig(budget=10))[1]} == {None}
+    searcher, found = search(toy, TourConfig(budget=10))
+    assert {hit.relevance for hit in found} == {None} and found.nothing is None
+    path = search_path(searcher, toy.queries[0])
+    assert "relevance" not in path.metadata(path.hits[0])
     with pytest.raises(TourError, match="tune"):
         search(toy, TourConfig(budget=10), min_relevance=0.5)

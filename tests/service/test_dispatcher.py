@@ -10,6 +10,7 @@ from own_loop import awaited
 from starlette.requests import ClientDisconnect
 
 from tour_pyserini import TourConfig
+from tour_pyserini.core.settings import Calibration
 from tour_pyserini.errors import RequestError
 from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.jobs import SearchJob
@@ -112,3 +113,30 @@ def test_settings_of_a_request_stand_over_those_of_the_service(memory, body, wan
     else:
         with pytest.raises(RequestError, match=wanted):
             config()
+
+
+CALIBRATION = Calibration(intercept=-3.0, label=0.1)  # labels are lengths of passages, 1 to 40
+
+
+def test_probabilities_are_told_and_cut_the_list_and_an_empty_one_has_a_reason():
+    collection = InMemoryCollection(config=TourConfig(depth=5, calibration=CALIBRATION), min_relevance=0.4)
+    dispatcher, body = Dispatcher(collection), {"query": "a", "rounds": True}
+    collection.reranker.gate.set()
+
+    def search(**more):
+        (answer,) = awaited(dispatcher.search(SearchBody(**body, **more)))
+        return answer, answer.model_dump()
+
+    whole, _ = search(min_relevance=0.0)
+    cut, told = search()
+    likely = [hit for hit in whole.candidates if hit.relevance >= 0.4]
+    assert [hit.docid for hit in cut.candidates] == [hit.docid for hit in likely] and 0 < len(likely) < 10
+    assert [hit.docid for hit in cut.rounds[-1].candidates] == [hit.docid for hit in likely]
+    assert "nothing" not in told and "relevance" not in told["rounds"][0]["candidates"][0]
+    best = max(hit.relevance for hit in whole.candidates)
+    empty, _ = search(min_relevance=1.0)
+    assert empty.candidates == [] and f"{best:.2f}" in empty.nothing
+    with pytest.raises(RequestError, match="tune"):
+        search(method="dense")
+    assert all("relevance" not in hit for hit in search(method="dense", min_relevance=0.0)[1]["candidates"])
+    dispatcher.searches.close()

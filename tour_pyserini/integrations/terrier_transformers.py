@@ -60,6 +60,7 @@ class Tour(pt.Transformer):
             for line in self._lines(searcher, queries.iloc[start : start + self.batch_size])
         ]
         more = [*(["text"] if self.text else []), *(["query_vec", "doc_vec"] if self.vectors else [])]
+        more += ["relevance"] if searcher.config.calibration else []
         found = pd.DataFrame(lines, columns=["qid", "docno", "score", "rank", *more])
         return queries.merge(found.astype({"score": "float64", "rank": "int64"}), on="qid")
 
@@ -72,6 +73,7 @@ class Tour(pt.Transformer):
                 *(qid, hit.docid, hit.score, rank),
                 *([hit.text] if self.text else []),
                 *([vector, hit.vectors] if self.vectors else []),
+                *([hit.relevance] if searcher.config.calibration else []),
             )
             for vector, (qid, hits) in zip(vectors, found.items(), strict=True)
             for rank, hit in enumerate(hits)

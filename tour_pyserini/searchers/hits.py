@@ -48,7 +48,13 @@ class Hit:
 
 
 class HitList(list[Any]):
-    """A list of hits, best first; a notebook shows it as a table."""
+    """A list of hits, best first; a notebook shows it as a table.
+
+    Attributes:
+        nothing: why the list is empty, where all hits were left out; else None.
+    """
+
+    nothing: str | None = None
 
     def _repr_html_(self) -> str:
         lines = [(hit.docid, hit.text or "", f"{hit.score:.4f}") for hit in self]

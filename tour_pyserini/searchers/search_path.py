@@ -21,6 +21,7 @@ class PathHit(NamedTuple):
         text: its passage; None where the searcher was given no texts.
         label: the re-ranker's score of it; None where it has none.
         ranks: its rank in the first retrieval and after each round; None where it was not in the list.
+        relevance: the probability that it is relevant; None without a calibration, which `tune` makes.
     """
 
     docid: str
@@ -28,6 +29,7 @@ class PathHit(NamedTuple):
     text: str | None
     label: float | None
     ranks: Sequence[int | None]
+    relevance: float | None = None
 
     @property
     def rank(self) -> int:
@@ -77,6 +79,7 @@ class SearchPath:
         """What is known of a hit beside its text, in values that JSON has; `path` is the same for all hits."""
         return {
             **{"docid": hit.docid, "score": hit.score, "label": hit.label},
+            **({} if hit.relevance is None else {"relevance": hit.relevance}),
             **{"rank": hit.rank, "rank_before": hit.rank_before, "ranks": list(hit.ranks)},
             "path": [summary._asdict() for summary in self.lists],
         }
@@ -112,7 +115,10 @@ def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 
     ranks = [{hit.docid: rank for rank, hit in enumerate(one.hits, start=1)} for one in rounds]
     last = rounds[-1]
     hits = [
-        PathHit(hit.docid, hit.score, hit.text, last.labels.get(id_), [known.get(hit.docid) for known in ranks])
+        PathHit(
+            *(hit.docid, hit.score, hit.text, last.labels.get(id_), [known.get(hit.docid) for known in ranks]),
+            relevance=hit.relevance,
+        )
         for hit, id_ in zip(last.hits, last.ids.tolist(), strict=True)
     ]
     return SearchPath(query, hits, _summaries(rounds, ranks))

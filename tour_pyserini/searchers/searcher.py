@@ -20,7 +20,7 @@ from tour_pyserini.core.method import Outcome, Query, StopReason
 from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
 from tour_pyserini.data.texts import UnknownDocument, open_texts
 from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_of
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.searchers.hits import Hit, HitList
 from tour_pyserini.searchers.searched_index import as_signal, hybrid_parts, in_memory_index, listed
 from tour_pyserini.stores.filters import FieldTable, Filter, Within, search_within
@@ -275,13 +275,14 @@ class TourSearcher:
             min_relevance: leave out hits whose probability of relevance is lower; needs settings that `tune` wrote.
 
         Returns:
-            The hits, best first; with `return_vector`, the optimised query vector [1, d] and hits that carry theirs.
+            The hits, best first; where all were left out, `hits.nothing` says why. With `return_vector`, the optimised
+            query vector [1, d] and hits that carry theirs.
         """
         queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
         config = self._config(budget)
         tasks = self.run(queries, ["query"], k, threads, deadline=deadline, config=config, filter=filter)
         hits = self.hits_of(tasks[0], k, vectors=return_vector, min_relevance=min_relevance)
-        if remove_dups:
+        if remove_dups and hits:
             hits = HitList(reversed({hit.docid: hit for hit in reversed(hits)}.values()))
         return (tasks[0].result.vector[None], hits) if return_vector else hits
 
@@ -462,9 +463,9 @@ class TourSearcher:
         """The first k documents of a task that has ended, with probabilities of relevance if settings have them."""
         hits = self.hits(task.result, k, vectors=vectors)
         least = self.min_relevance if min_relevance is None else min_relevance
-        if self.config.calibration is None:
+        if self.config.calibration is None or not task.query.text:  # without a text, there were no labels
             if least:
-                raise TourError(
+                raise RequestError(
                     "there are no probabilities of relevance; give the settings that `tune` wrote (config)."
                 )
             return hits
@@ -473,14 +474,24 @@ class TourSearcher:
         told = probabilities(self.config.calibration, hit_features(task, k))
         for hit, relevance in zip(hits, told.tolist(), strict=True):
             hit.relevance = relevance
-        return HitList(hit for hit in hits if hit.relevance >= (least or 0.0))
+        kept = HitList(hit for hit in hits if hit.relevance >= (least or 0.0))
+        if hits and not kept:
+            kept.nothing = f"the best probability of relevance is {told.max():.2f}, and {least:g} is asked for"
+        return kept
 
-    def round_so_far(self, task: Task, scheduler: Scheduler, k: int) -> SearchRound:
+    def round_so_far(
+        self, task: Task, scheduler: Scheduler, k: int, *, min_relevance: float | None = None
+    ) -> SearchRound:
         """The list that a task would end with if it got no more labels."""
         outcome = task.outcome or scheduler.preview(task)
+        hits = self.hits_of(task, k, min_relevance=min_relevance) if task.outcome else self.hits(outcome, k)
+        ids = outcome.ranking.first(k).ids
+        if task.outcome and self.config.calibration:  # some may have been left out
+            kept = {hit.docid for hit in hits}
+            ids = np.array([id_ for id_ in ids.tolist() if self.searcher.docids[id_] in kept], dtype=np.int64)
         return SearchRound(
-            self.hits_of(task, k, min_relevance=0.0) if task.outcome else self.hits(outcome, k),
-            outcome.ranking.first(k).ids,
+            hits,
+            ids,
             outcome.vector,
             task.updates,
             task.labels,

@@ -178,10 +178,14 @@ class Dispatcher:
         """
         config = _chosen_config(body, self.limits)
         self.collection.check_settings(body.settings.keys(), config)
+        least = self.limits.min_relevance if body.min_relevance is None else body.min_relevance
+        if least and config.calibration is None:
+            raise RequestError("min_relevance needs probabilities: the service's own method with what `tune` wrote.")
         job = SearchJob(
             query=query,
             **body.model_dump(include={"qid", "hits", "deadline_ms", "rounds"}),
             config=config,
+            min_relevance=least,
             arrived=_arrival(request),
             **options,
         )

@@ -69,6 +69,7 @@ class SearchJob(Job):
         qid: its id, which the answer repeats.
         hits: length of its list.
         config: the method and its settings.
+        min_relevance: hits with a lower probability of relevance are left out.
         collection: what is searched, as it was when the job was taken in.
         streamed: whether every list is told as a `Round`.
         rounds: whether the answer holds them.
@@ -83,6 +84,7 @@ class SearchJob(Job):
     query: str
     hits: int
     config: TourConfig
+    min_relevance: float | None = None
     collection: Collection = field(init=False)
     qid: str = ""
     streamed: bool = False
@@ -136,19 +138,20 @@ class SearchJob(Job):
             RequestError: if its settings made scores that are no numbers.
         """
         assert self.task is not None and self.task.outcome is not None
-        outcome, labels = self.task.outcome, self.task.labels
-        ids, scores = outcome.ranking.first(self.hits)
-        if not np.isfinite(scores).all():
+        outcome = self.task.outcome
+        if not np.isfinite(outcome.ranking.first(self.hits).scores).all():
             raise RequestError("with these settings, a score is not a finite number; choose smaller ones.")
-        candidates = []
-        for rank, (hit, id_) in enumerate(zip(searcher.hits(outcome, self.hits), ids.tolist(), strict=True), start=1):
+        labels = {searcher.searcher.docids[id_]: label for id_, label in self.task.labels.items()}
+        hits, candidates = searcher.hits_of(self.task, self.hits, min_relevance=self.min_relevance), []
+        for rank, hit in enumerate(hits, start=1):
             text = str(self.collection.text(hit.docid))
-            candidates.append(Candidate(**self._shown(hit), rank=rank, text=text, label=labels.get(id_)))
+            candidates.append(Candidate(**self._shown(hit), rank=rank, text=text, label=labels.get(hit.docid)))
         return Answer(
             query=self.query,
             qid=self.qid,
             candidates=candidates,
             stop=outcome.stop,
+            nothing=hits.nothing,
             settings=self.settings(),
             costs=self.costs(),
             rounds=self.lists if self.rounds else None,
@@ -176,5 +179,7 @@ class SearchJob(Job):
         """What every candidate of a message has."""
         judgements, (title, text) = self.collection.judgements, self.collection.text(hit.docid).parts
         judged = judgements and judgements.grade(self.query, hit.docid)
-        score, words = float(hit.score), first_words(text, _WORDS)
-        return {"docid": hit.docid, "score": score, "title": title, "words": words, "judged": judged}
+        return {
+            **{"docid": hit.docid, "score": float(hit.score), "relevance": hit.relevance, "judged": judged},
+            **{"title": title, "words": first_words(text, _WORDS)},
+        }

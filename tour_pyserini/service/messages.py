@@ -37,6 +37,10 @@ _MethodName = Annotated[str, Field(json_schema_extra=lambda schema: schema.updat
 _PresetName = Annotated[str, Field(json_schema_extra={"enum": list(PRESETS)})]
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class _Message(BaseModel):
     """Base of all messages: a field that is not known is refused, NaN and infinity too."""
 
@@ -53,6 +57,9 @@ class _SearchOptions(_Message):
     budget: int | None = Field(default=None, ge=1, description="most labels of the query: the setting `budget`")
     deadline_ms: float | None = Field(
         default=None, gt=0, le=600_000, description="milliseconds from the arrival of the request to its answer"
+    )
+    min_relevance: float | None = Field(
+        default=None, ge=0, le=1, description="leave out hits whose probability of relevance is lower; needs `tune`"
     )
 
 
@@ -96,6 +103,11 @@ class Candidate(_Message):
     words: str = Field(description="the first words of the text, without the title")
     text: str | None = Field(default=None, description="title and text; in answers, not in rounds")
     label: float | None = Field(default=None, description="the re-ranker's score; null where it was not bought")
+    relevance: float | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        description="probability that it is relevant; not there without the settings that `tune` wrote",
+    )
     judged: int | None = Field(default=None, description="what people judged here; null where nobody did")
     bought: bool = Field(default=False, description="whether the label was bought in this round")
     rank_before: int | None = Field(default=None, description="its rank in the list before; null where it is new")
@@ -159,6 +171,9 @@ class Answer(_Message):
     qid: str
     candidates: list[Candidate] = Field(description="the list, best first")
     stop: str = Field(description="why the search ended, in words, such as `the deadline came`")
+    nothing: str | None = Field(
+        default=None, exclude_if=_is_none, description="why the list is empty, where all hits were left out"
+    )
     settings: Settings
     costs: Costs
     rounds: list[Round] | None = Field(default=None, description="every list on the way, if asked for")

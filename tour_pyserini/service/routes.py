@@ -260,12 +260,19 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
             (answer,) = await dispatcher.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
             passages = [
                 _FoundPassage(
-                    docid=hit.docid, score=hit.score, title=hit.title, text=_without(hit.title, hit.text or "")
+                    **hit.model_dump(include={"docid", "score", "title", "relevance"}),
+                    text=_without(hit.title, hit.text or ""),
                 )
                 for hit in answer.candidates
             ]
         costs = answer.costs
-        return _FoundPassages(passages=passages, stop=answer.stop, labels=costs.labels, milliseconds=costs.milliseconds)
+        return _FoundPassages(
+            passages=passages,
+            stop=answer.stop,
+            nothing=answer.nothing,
+            labels=costs.labels,
+            milliseconds=costs.milliseconds,
+        )
 
     @server.tool()  # type: ignore[untyped-decorator]
     async def get_document(docid: str) -> str:
@@ -283,6 +290,7 @@ class _FoundPassage(BaseModel):
     score: float
     title: str
     text: str
+    relevance: float | None = None
 
 
 class _FoundPassages(BaseModel):
@@ -290,6 +298,7 @@ class _FoundPassages(BaseModel):
 
     passages: list[_FoundPassage]
     stop: str
+    nothing: str | None = None
     labels: int
     milliseconds: float
 

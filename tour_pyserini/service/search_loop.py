@@ -372,7 +372,8 @@ class SearchLoop:
             searcher = job.collection.searcher(job.config)
             if job.streamed or job.rounds:
                 scheduler = searcher.scheduler(self.collection.request.threads)
-                job.add_list(searcher.round_so_far(job.task, scheduler, job.hits), searcher)
+                found = searcher.round_so_far(job.task, scheduler, job.hits, min_relevance=job.min_relevance)
+                job.add_list(found, searcher)
             if job.task.outcome is not None:
                 job.answer = job.answer_with(searcher)
             else:

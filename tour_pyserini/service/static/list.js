@@ -104,6 +104,7 @@ class Item {
       this.facts,
       fact("label", ...label(candidate, labels)),
       fact("similarity", ...similarity(candidate, similarities)),
+      typeof candidate.relevance === "number" ? fact("relevance", `${Math.round(100 * candidate.relevance)} %`) : null,
     );
   }
 

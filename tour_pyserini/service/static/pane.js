@@ -150,9 +150,9 @@ function part(name, ...children) {
   );
 }
 
-function stateOf({ error, stop, rounds, settings, isRecorded }) {
+function stateOf({ error, stop, nothing, rounds, settings, isRecorded }) {
   if (error !== null) return rounds.length ? "Ended early; this is what had arrived." : "No list.";
-  const words = stop ? [`Stopped: ${stop}.`] : isRecorded ? [] : ["Searching …"];
+  const words = stop ? [nothing ? `Nothing found: ${nothing}.` : `Stopped: ${stop}.`] : isRecorded ? [] : ["Searching …"];
   if (settings?.documents) words.push(`${settings.documents.toLocaleString("en")} documents.`);
   return words.join(" ");
 }

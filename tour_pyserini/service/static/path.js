@@ -35,6 +35,7 @@ export function take(path, { event, data }) {
   }
   if (event === "answer") {
     path.stop = data.stop;
+    path.nothing = data.nothing;
     path.costs = data.costs;
     addWholeChange(path);
   }
