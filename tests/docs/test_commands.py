@@ -36,7 +36,7 @@ from tour_pyserini.serve import serve_request
 from tour_pyserini.support.packages import load_plugins, plugin_files
 from tour_pyserini.train import parse as parse_training
 
-DOCUMENTS, QUERIES = 40, 4
+DOCUMENTS, QUERIES = 40, 12
 
 # Commands that cannot run here: how they begin, and why.
 NOT_RUN = {
