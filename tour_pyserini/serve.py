@@ -39,9 +39,9 @@ def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None
     from tour_pyserini.service.app import new_app
     from tour_pyserini.service.collection import Collection
 
-    key = request.read_key()
+    keys = request.read_keys()
     with closing(listen(request)) as listener:  # a port in use is reported before models are loaded
-        app = new_app(Collection(request), key=key)
+        app = new_app(Collection(request), keys=keys)
         listener.listen(2048)
         host = f"[{request.host}]" if ":" in request.host else request.host
         tell(f"http://{host}:{listener.getsockname()[1]}")

@@ -9,6 +9,7 @@ from toy_collection import DIMENSION, unit
 from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.searchers.label_time import LabelCost
+from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.judgement_file import Judgements
 from tour_pyserini.service.serving import ServeRequest
 
@@ -38,12 +39,13 @@ class GatedReranker:
         return np.array([float(len(passage)) for _, passage in pairs])
 
 
-class InMemoryCollection:
-    """40 passages of growing length; a query is encoded by its number, and `unknown` is not."""
+class InMemoryCollection(Collection):
+    """40 passages of growing length, with `fields`; a query is encoded by its number, and `unknown` is not."""
 
-    name, size, reranker_name = "memory", DOCUMENTS, "gated"
+    reranker_name, bytes = "gated", 1
 
-    def __init__(self, **request):
+    def __init__(self, *, fields=None, **request):
+        self.name, self.size, self.fields, self._topics = "memory", DOCUMENTS, fields, {}
         random = np.random.default_rng(0)
         self.texts = {f"d{i}": "x" * (i + 1) for i in range(DOCUMENTS)}
         self.reranker = GatedReranker()
@@ -57,13 +59,11 @@ class InMemoryCollection:
         return self._queries[len(query) % 10]
 
     def searcher(self, config):
-        return TourSearcher.from_vectors(self._vectors, self.texts, self.encode, self.reranker, config)
+        options = {"config": config, "fields": self.fields}
+        return TourSearcher.from_vectors(self._vectors, self.texts, self.encode, self.reranker, **options)
 
     def text(self, docid):
         return Passage("", self.texts[docid])
-
-    def examples(self, count):
-        return []
 
     def try_search(self):
         return 0.0

@@ -15,6 +15,7 @@ from in_memory_collection import InMemoryCollection, wait_until
 from tour_pyserini import TourError
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.service.app import new_app
+from tour_pyserini.service.serving import digest
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "service.md"
 REQUESTS = re.findall(r"^```console\n\$ (.*?)\n```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -135,7 +136,8 @@ def test_who_finds_no_room_is_sent_away_and_told_when_to_return():
 
 
 def test_the_key():
-    with TestClient(new_app(InMemoryCollection(), key="open sesame"), base_url="http://127.0.0.1") as client:
+    app = new_app(InMemoryCollection(), keys={digest("open sesame"): None})
+    with TestClient(app, base_url="http://127.0.0.1") as client:
         for path in ("/documents/d1", "/metrics", "/openapi.json", "/mcp", "/%00", "/" + "a" * 300):
             assert client.get(path).status_code == 401
         assert client.post("/search", json={"query": "a"}).status_code == client.post("/").status_code == 401

@@ -17,6 +17,7 @@ from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.service.app import new_app
 from tour_pyserini.service.judgement_file import Judgements
+from tour_pyserini.service.serving import digest
 
 
 def service(path, **options):
@@ -73,7 +74,7 @@ def test_hits_tell_what_was_judged_and_topics_keep_their_ids(tmp_path):
     ],
 )
 def test_who_may_judge_what(tmp_path, body, headers, status):
-    with service(tmp_path / "kept", key="open sesame") as client:
+    with service(tmp_path / "kept", keys={digest("open sesame"): None}) as client:
         headers = {"Authorization": "Bearer open sesame", "Content-Type": "application/json", **headers}
         content = json.dumps({"query": "why", "docid": "d1", "relevance": 1, **body})
         assert client.post("/judgements", content=content, headers=headers).status_code == status

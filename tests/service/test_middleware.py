@@ -14,7 +14,7 @@ from tour_pyserini.service.middleware import HEADERS, Guard
 def guarded(app, *parts, path="/known/part", headers=()):
     """The messages of the answer to a request whose body comes in parts, and what was counted."""
     sent, counted, left = [], [], list(parts)
-    guard = Guard(app, lambda *what: counted.append(what), routes=["known"], pages=[], key=None, names=None)
+    guard = Guard(app, lambda *what: counted.append(what), routes=["known"], pages=[], keys=lambda: None, names=None)
 
     async def receive():
         if not left:

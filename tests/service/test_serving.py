@@ -18,7 +18,7 @@ from tour_pyserini import TourError
 from tour_pyserini.core.method import StopReason
 from tour_pyserini.serve import main, serve
 from tour_pyserini.service import serving
-from tour_pyserini.service.serving import KEY_VARIABLE, ServeRequest
+from tour_pyserini.service.serving import KEY_VARIABLE, ServeRequest, digest
 
 BUDGET = 40
 PATH = "/slower/tei/rerank"
@@ -153,6 +153,6 @@ def test_where_the_key_comes_from(tmp_path, monkeypatch, content, request_, want
         request_ = {**request_, "key_file": tmp_path / "key"}
     if isinstance(wanted, TourError):
         with pytest.raises(TourError, match=str(wanted)):
-            ServeRequest(**request_).read_key()
+            ServeRequest(**request_).read_keys()
     else:
-        assert ServeRequest(**request_).read_key() == wanted
+        assert ServeRequest(**request_).read_keys() == (wanted and {digest(wanted): None})

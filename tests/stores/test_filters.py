@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.searcher import field_table
 from tour_pyserini.stores import faiss_index
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.filters import FieldTable, Filter, Passing, search_within
+from tour_pyserini.stores.filters import Filter, Passing, search_within
 from tour_pyserini.stores.store import as_store
 
 SIZE, RANDOM = 60, np.random.default_rng(4)
@@ -76,10 +77,9 @@ def expected(condition):
     return np.array([holds(condition, fields) for fields in FIELDS])
 
 
-def passing(condition, size=SIZE):
-    records = list(zip(docids_of(VECTORS), FIELDS, strict=True))
-    table = FieldTable(lambda: records, {docid: i for i, docid in enumerate(docids_of(VECTORS))}, size)
-    return table.passing(Filter.parse(condition))
+def passing(condition):
+    docids = docids_of(VECTORS)
+    return field_table(docids, None, dict(zip(docids, FIELDS, strict=True))).passing(Filter.parse(condition))
 
 
 @given(CONDITIONS)
@@ -92,7 +92,7 @@ def test_docids_pass_and_unknown_ones_do_not_matter():
     assert passing(["doc-7", "doc-3", "doc-999"]).ids.tolist() == [3, 7]
     assert passing([]).ids.tolist() == []
     words = [{"day": "2020-01-02", "n": True}, {"day": "2019-12-31", "n": 1}, {"day": 7, "n": 0}]
-    table = FieldTable(lambda: zip("abc", words, strict=True), {"a": 0, "b": 1, "c": 2}, 3)
+    table = field_table("abc", None, dict(zip("abc", words, strict=True)))
     for condition, ids in (
         ({"day": {"gte": "2020"}}, [0]),
         ({"n": 1}, [1]),
@@ -113,6 +113,8 @@ def test_docids_pass_and_unknown_ones_do_not_matter():
         ({"year": {"gte": None}}, "gte"),
         ({"or": ["year"]}, "no condition"),
         ({"yaer": 2020}, "no document.*'yaer'"),
+        ({"year": float("inf")}, "as eq"),
+        (json.loads('{"and": [' * 200 + "{}" + "]}" * 200), "no condition"),
     ],
 )
 def test_what_is_no_filter_is_refused(given, word):

@@ -112,7 +112,7 @@ class TourSearcher:
         min_relevance: float | None = None,
         observe: Observer | None = None,
         filter: Any = None,
-        fields: Mapping[str, Mapping[str, Any]] | None = None,
+        fields: Mapping[str, Mapping[str, Any]] | FieldTable | None = None,
     ) -> None:
         """Set up the search.
 
@@ -143,7 +143,7 @@ class TourSearcher:
         self.config = _as_config(config)
         self.costs = Costs()
         self.min_relevance = min_relevance
-        self._observe, self._remove_query, self._fields = observe, remove_query, fields
+        self._observe, self._remove_query = observe, remove_query
         self._adapted: Any = None
         if adapter is not None:
             from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
@@ -168,6 +168,7 @@ class TourSearcher:
         self._searched = searched
         self.order = "exact" if self._store.exact or searched is not self._store else "index"
         self._positions = positions_of(searcher.docids) if remove_query else {}
+        self._fields = fields if isinstance(fields, FieldTable) else field_table(searcher.docids, self._texts, fields)
         self._filter = None if filter is None else Filter.parse(filter)
         self._passing: dict[str, Within] = {}  # of the last filters
         self._signals: list[Signal] = []
@@ -236,6 +237,25 @@ class TourSearcher:
         other._add_signals(signals)
         self._positions = other._positions
         return other
+
+    def only(self, filter: Any) -> Self:
+        """The same search among those documents alone that pass a filter; models, index and costs are shared."""
+        other = copy.copy(self)
+        other._filter = self._filter & Filter.parse(filter) if self._filter else Filter.parse(filter)
+        return other
+
+    def found(self) -> Ids:
+        """The positions of all documents that a search may find."""
+        within, ids = self._within(None), np.arange(self._store.size)
+        return ids if within is None else ids[within.passes(ids)]
+
+    def finds(self, docid: str) -> bool:
+        """Whether a search may find a document, which need not exist."""
+        if (within := self._within(None)) is None:
+            return True
+        own = getattr(self._store, "docids", None)  # a vector database
+        positions = own.positions([docid]) if own is not None else self._fields.positions
+        return bool(within.passes(np.array([positions.get(docid, -1)]))[0])
 
     def _add_signals(self, signals: Sequence[Any]) -> None:
         added = [as_signal(signal) for signal in signals]
@@ -598,26 +618,20 @@ class TourSearcher:
         """The documents that pass a filter and that of all searches; one object for equal filters."""
         if given is None and self._filter is None:
             return None
-        wanted = Filter() if given is None else Filter.parse(given)
-        wanted = wanted & self._filter if self._filter else wanted
-        key = repr(wanted)  # not the filter itself: 1 and true are equal
-        if key not in self._passing:
-            if len(self._passing) == _FILTERS:
-                self._passing.pop(next(iter(self._passing)))
-            own = getattr(self._store, "within", None)  # a vector database
-            self._passing[key] = own(wanted) if own else self._field_table.passing(wanted)
-        return self._passing[key]
+        wanted, fixed = None if given is None else Filter.parse(given), self._filter
+        key = repr((fixed, wanted))  # not the filters themselves: 1 and true are equal
+        within = self._passing.get(key) or self._passing_both(fixed, wanted)
+        self._passing[key] = within
+        for old in list(self._passing)[:-_FILTERS]:  # other threads may do the same
+            self._passing.pop(old, None)
+        return within
 
-    @cached_property
-    def _field_table(self) -> FieldTable:
-        given = self._fields.items if self._fields is not None else getattr(self._texts, "fields", None)
-
-        def records() -> Iterable[tuple[str, Mapping[str, Any]]]:
-            if given is None:
-                raise TourError("a filter on fields reads them from the corpus file; give it, or fields=.")
-            return given()
-
-        return FieldTable(records, self._positions or positions_of(self.searcher.docids), self._store.size)
+    def _passing_both(self, fixed: Filter | None, wanted: Filter | None) -> Within:
+        if own := getattr(self._store, "within", None):  # a vector database
+            within: Within = own((fixed or Filter()) & (wanted or Filter()))
+            return within
+        among = None if fixed is None else self._fields.passing(fixed)
+        return among if among is not None and wanted is None else self._fields.passing(wanted or Filter(), among)
 
     def _own_documents(self, q_ids: Sequence[Any]) -> Ids:
         """The positions [n] of the documents that must not be retrieved for the queries; -1 where there is none."""
@@ -658,6 +672,18 @@ class TourSearcher:
             raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
         docids = self.searcher.docids
         return PassageVectors(encoder, docids=docids, texts=self._texts, dimension=self._store.dimension)
+
+
+def field_table(docids: Sequence[str], texts: Any, fields: Mapping[str, Mapping[str, Any]] | None = None) -> FieldTable:
+    """What filters read of the documents of an index: the given fields by docid, or what the corpus of `texts` has."""
+    given = getattr(texts, "fields", None) if fields is None else fields.items
+
+    def records() -> Iterable[tuple[str, Mapping[str, Any]]]:
+        if given is None:
+            raise RequestError("a filter on fields reads them from the corpus file; give it, or fields=.")
+        return given()
+
+    return FieldTable(records, lambda: positions_of(docids), len(docids))
 
 
 def _as_config(config: Any) -> TourConfig:

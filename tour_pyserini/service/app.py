@@ -22,11 +22,12 @@ from tour_pyserini.core.method import METHODS
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.evaluation.path_page import FILES
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.dispatcher import Dispatcher, sentence
+from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
 from tour_pyserini.service.messages import About, Choice, Problem
 from tour_pyserini.service.middleware import Guard
-from tour_pyserini.service.routes import check_site, mcp_server, routes_of
+from tour_pyserini.service.routes import check_site, mcp_server, only_unfiltered, routes_of
 from tour_pyserini.service.search_loop import BusyError
+from tour_pyserini.service.serving import Keys
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text}
     for status, text in {
         401: "The key is missing or wrong.",
+        403: "The page of another site asks, or a key with a filter asks for what concerns all documents.",
         404: "There is no such thing.",
         405: "The route has other methods; they are in the header Allow.",
         408: "The body of the request came too slowly.",
@@ -57,16 +59,21 @@ RESPONSES: dict[int | str, dict[str, Any]] = {
 }
 
 
-def new_app(collection: Collection, *, key: str | None = None) -> Any:
+def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
     """The service of a collection, as an ASGI application.
 
     Args:
         collection: what is served.
-        key: the key that requests must have; None: everybody may ask.
+        keys: the keys of which requests must have one; None: everybody may ask.
+
+    Raises:
+        TourError: if the filter of a key does not fit the collection.
     """
-    request, dispatcher = collection.request, Dispatcher(collection)
+    request, dispatcher = collection.request, Dispatcher(collection, keys)
     mcp = None if request.no_mcp else mcp_server(dispatcher)
-    mcp_routes = mcp.streamable_http_app(streamable_http_path="/mcp", host=request.host).routes if mcp else ()
+    # Without sessions, of which somebody else could make use.
+    options: dict[str, Any] = {"streamable_http_path": "/mcp", "host": request.host, "stateless_http": True}
+    mcp_routes = mcp.streamable_http_app(**options).routes if mcp else ()
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -94,7 +101,9 @@ def new_app(collection: Collection, *, key: str | None = None) -> Any:
     pages |= {f"/{file.name}": file for file in FILES.iterdir() if file.is_file()}
     for path, file in pages.items():
         app.add_route(path, partial(_send_file, file=file), include_in_schema=False)
-    return Guard(app, dispatcher.count, routes=ROUTES, pages=pages.keys(), key=key, names=request.names)
+    return Guard(
+        app, dispatcher.count, routes=ROUTES, pages=pages.keys(), keys=lambda: dispatcher.keys, names=request.names
+    )
 
 
 @contextlib.contextmanager
@@ -133,18 +142,21 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
         judgements=dispatcher.collection.judgements is not None,
         most_hits=limits.most_hits,
         most_labels=limits.most_labels,
-        examples=dispatcher.collection.examples(EXAMPLES),
+        examples=[],
     )
 
     @routes.get("/about")
-    def about_service() -> About:
+    def about_service(request: Request) -> About:
         """What a search can choose from."""
-        return about.model_copy(update={"documents": dispatcher.collection.size})
+        collection, allowed = dispatcher.collection, allowed_by(request)
+        examples = collection.examples(EXAMPLES, allowed)
+        return about.model_copy(update={"documents": collection.size_of(allowed), "examples": examples})
 
     @routes.post("/reload")
     async def reload(request: Request) -> dict[str, int]:
         """Open the index and its passages again, when they were changed; no search is lost or disturbed."""
         check_site(request)
+        only_unfiltered(request)
         try:
             return {"documents": (await dispatcher.reload()).size}
         except TourError as error:
@@ -166,8 +178,9 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
         return {"status": "ready"}
 
     @routes.get("/metrics", response_class=PlainTextResponse)
-    def figures() -> Response:
+    def figures(request: Request) -> Response:
         """What the service has done, for Prometheus."""
+        only_unfiltered(request)
         return Response(dispatcher.figures(), media_type=CONTENT_TYPE_LATEST)
 
     return routes

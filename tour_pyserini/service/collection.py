@@ -19,6 +19,7 @@ from tour_pyserini.searchers.label_time import LabelCost
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.judgement_file import Judgements
 from tour_pyserini.service.serving import ServeRequest
+from tour_pyserini.stores.filters import Filter
 
 log = logging.getLogger(__name__)
 
@@ -75,13 +76,22 @@ class Collection:
         new.try_search()
         return new
 
-    def examples(self, count: int) -> list[str]:
-        """Some queries to begin with: topics, or titles of documents, from the first to the last."""
-        if self._topics:
+    def size_of(self, allowed: Filter | None) -> int:
+        """How many documents a key may find, by its filter."""
+        return self.size if allowed is None else len(self._searcher_of(allowed).found())
+
+    def examples(self, count: int, allowed: Filter | None) -> list[str]:
+        """Some queries to begin with: topics, which are for keys without a filter; or titles of documents."""
+        if self._topics and allowed is None:
             return list(self._topics)[:: max(len(self._topics) // count, 1)][:count]
-        docids = self.searcher(self.request.config).searcher.docids
-        found = (self.text(docids[i * len(docids) // count]).parts[0] for i in range(min(count, len(docids))))
+        searcher = self._searcher_of(allowed)
+        docids, ids = searcher.searcher.docids, searcher.found().tolist()
+        found = (self.text(docids[ids[i * len(ids) // count]]).parts[0] for i in range(min(count, len(ids))))
         return [title for title in dict.fromkeys(found) if title]
+
+    def _searcher_of(self, allowed: Filter | None) -> TourSearcher:
+        searcher = self.searcher(self.request.config)
+        return searcher if allowed is None else searcher.only(allowed)
 
     @property
     def reranker_name(self) -> str:
@@ -126,6 +136,10 @@ class Collection:
     def _with(self, config: TourConfig) -> ServeRequest:
         """The request as `search` would complete it for these settings: a method may have signals of its own."""
         return replace(self.request, config=config, sparse=self._sparse).with_signals()
+
+    def finds(self, docid: str, allowed: Filter | None) -> bool:
+        """Whether a key may find a document, by its filter."""
+        return allowed is None or self._searcher_of(allowed).finds(docid)
 
     def text(self, docid: str) -> Passage:
         """The passage of a document.

@@ -22,7 +22,8 @@ from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, RerankBody, Round, SearchBody
 from tour_pyserini.service.search_loop import BusyError, SearchLoop
-from tour_pyserini.service.serving import ServeRequest
+from tour_pyserini.service.serving import Keys, ServeRequest
+from tour_pyserini.stores.filters import Filter
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,8 @@ MOST_LINES = 50_000
 """Lines of all lists of a request whose rounds are told, about a kilobyte each."""
 ARRIVED = "tour_pyserini.arrived"
 """Where the scope of a request says when it came, by the clock `time.monotonic`."""
+ALLOWED = "tour_pyserini.allowed"
+"""Where the scope of a request says which documents its key may find: a filter, or None for all."""
 
 
 class _Metrics(Collector):
@@ -69,10 +72,12 @@ class Dispatcher:
     Attributes:
         limits: what is served, and how much a request may ask for.
         searches: what does the work.
+        keys: the keys of which requests must have one, and what each may find; None: everybody may ask.
     """
 
-    def __init__(self, collection: Collection) -> None:
-        self.limits, self.searches = collection.request, SearchLoop(collection)
+    def __init__(self, collection: Collection, keys: Keys | None = None) -> None:
+        self.limits, self.keys = collection.request, _checked(keys, collection)
+        self.searches = SearchLoop(collection)
         self._reloading = asyncio.Lock()
         self._metrics = _Metrics(self.searches)
 
@@ -82,13 +87,16 @@ class Dispatcher:
         return self.searches.collection
 
     async def reload(self) -> Collection:
-        """Open the files of the collection again; searches that have begun end with those that they began with.
+        """Open the collection and the keys again; searches that have begun end with what they began with.
 
         Raises:
             TourError: if something is missing or wrong; the service then goes on with what it has.
         """
         async with self._reloading:
-            self.searches.collection = await asyncio.to_thread(self.collection.reopened)
+            collection = await asyncio.to_thread(self.collection.reopened)
+            if self.limits.keys:
+                self.keys = await asyncio.to_thread(lambda: _checked(self.limits.read_keys(), collection))
+            self.searches.collection = collection
         log.warning("reloaded %s: %d documents", self.collection.name, self.collection.size)
         return self.collection
 
@@ -101,12 +109,17 @@ class Dispatcher:
         return generate_latest(self._metrics.registry)
 
     async def search(
-        self, body: SearchBody, request: Request | None = None, after: BackgroundTasks | None = None
+        self,
+        body: SearchBody,
+        allowed: Filter | None,
+        request: Request | None = None,
+        after: BackgroundTasks | None = None,
     ) -> list[Answer]:
         """The answers to the queries of a request, in their order.
 
         Args:
             body: what is searched.
+            allowed: which documents its key may find; None: all.
             request: where it came from.
             after: what is done after the answer has been sent.
 
@@ -117,7 +130,7 @@ class Dispatcher:
             Exception: if the service has failed.
         """
         queries = [body.query] if isinstance(body.query, str) else body.query
-        jobs = [self.new_job(body, query, len(queries), request) for query in queries]
+        jobs = [self.new_job(body, query, len(queries), allowed, request) for query in queries]
         with self._submitted(jobs):
             answers: list[Answer] = await _unless_gone(request, self._answers(jobs))
         if after is None:
@@ -170,7 +183,15 @@ class Dispatcher:
                 self._metrics.deadlines.labels("yes" if time.monotonic() <= job.deadline else "no").inc()
         self.searches.sent(max(jobs, key=lambda job: job.labelled))
 
-    def new_job(self, body: SearchBody, query: str, queries: int, request: Request | None, **options: Any) -> SearchJob:
+    def new_job(
+        self,
+        body: SearchBody,
+        query: str,
+        queries: int,
+        allowed: Filter | None,
+        request: Request | None,
+        **options: Any,
+    ) -> SearchJob:
         """The job of one of the queries of a request.
 
         Raises:
@@ -186,6 +207,8 @@ class Dispatcher:
             **body.model_dump(include={"qid", "hits", "deadline_ms", "rounds"}),
             config=config,
             min_relevance=least,
+            allowed=allowed,
+            filter=_chosen_filter(body.filter, allowed),
             arrived=_arrival(request),
             **options,
         )
@@ -232,6 +255,31 @@ def _arrival(request: Request | None) -> float:
     """When a request came, by the clock `time.monotonic`; one that did not come over HTTP comes now."""
     now = time.monotonic()
     return float(request.scope.get(ARRIVED, now)) if request else now
+
+
+def allowed_by(request: Request) -> Filter | None:
+    """Which documents the key of a request may find; None: all."""
+    allowed: Filter | None = request.scope[ALLOWED]
+    return allowed
+
+
+def _checked(keys: Keys | None, collection: Collection) -> Keys | None:
+    """The keys, if the filter of each fits the collection."""
+    for allowed in keys.values() if keys else ():
+        collection.size_of(allowed)
+    return keys
+
+
+def _chosen_filter(given: Any, allowed: Filter | None) -> Filter | None:
+    """The filter of a request.
+
+    Raises:
+        RequestError: if it is none. Beside the filter of a key, it is not handed to a database as it was written.
+    """
+    chosen = None if given is None else Filter.parse(given)
+    if chosen and chosen.expressions and allowed is not None:
+        raise RequestError("a filter is a condition on fields, or a list of docids, for a key that has one itself.")
+    return chosen
 
 
 def _chosen_config(body: SearchBody, limits: ServeRequest) -> TourConfig:

@@ -20,6 +20,7 @@ from tour_pyserini.searchers.label_time import PATIENCE
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.messages import Answer, Candidate, Costs, Round, Settings
+from tour_pyserini.stores.filters import Filter
 
 _WORDS = 160
 """Characters of a passage's first words."""
@@ -70,6 +71,8 @@ class SearchJob(Job):
         hits: length of its list.
         config: the method and its settings.
         min_relevance: hits with a lower probability of relevance are left out.
+        allowed: which documents its key may find; None: all.
+        filter: which of these it is to find; None: all.
         collection: what is searched, as it was when the job was taken in.
         streamed: whether every list is told as a `Round`.
         rounds: whether the answer holds them.
@@ -85,6 +88,8 @@ class SearchJob(Job):
     hits: int
     config: TourConfig
     min_relevance: float | None = None
+    allowed: Filter | None = None
+    filter: Filter | None = None
     collection: Collection = field(init=False)
     qid: str = ""
     streamed: bool = False
@@ -127,7 +132,7 @@ class SearchJob(Job):
             hits=self.hits,
             deadline_ms=self.deadline_ms,
             index=self.collection.name,
-            documents=self.collection.size,
+            documents=self.collection.size_of(self.allowed),
             reranker=self.collection.reranker_name if self.config.most_labels else None,
         )
 

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tour_pyserini.errors import TourError
@@ -80,15 +80,21 @@ class Judgements:
             self._queries[qid] = query
             self._grades[qid, docid] = grade
 
-    def qrels(self) -> str:
-        """All judgements as qrels, each pair once."""
-        with self._lock:
-            return "".join(f"{qid} 0 {docid} {grade}\n" for (qid, docid), grade in self._grades.items())
+    def qrels(self, finds: Callable[[str], bool] | None = None) -> str:
+        """All judgements as qrels, each pair once; with a function from docids, of the documents that it finds."""
+        return "".join(f"{qid} 0 {docid} {grade}\n" for qid, docid, grade in self._of(finds))
 
-    def topics(self) -> str:
+    def topics(self, finds: Callable[[str], bool] | None = None) -> str:
         """The judged queries as topics, `qid<TAB>query`."""
+        judged = {qid for qid, _, _ in self._of(finds)}
         with self._lock:
-            return "".join(f"{qid}\t{query}\n" for qid, query in self._queries.items())
+            queries = list(self._queries.items())
+        return "".join(f"{qid}\t{query}\n" for qid, query in queries if finds is None or qid in judged)
+
+    def _of(self, finds: Callable[[str], bool] | None) -> list[tuple[str, str, int]]:
+        with self._lock:
+            grades = list(self._grades.items())
+        return [(qid, docid, grade) for (qid, docid), grade in grades if finds is None or finds(docid)]
 
 
 def _one_line(query: str) -> str:

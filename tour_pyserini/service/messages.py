@@ -54,6 +54,9 @@ class _SearchOptions(_Message):
     qid: str = Field(default="", max_length=200, description="the query's id, which the answer repeats")
     method: _MethodName | None = Field(default=None, description="the update rule; the service's own if not given")
     preset: _PresetName | None = Field(default=None, description="settings to start from, by name")
+    filter: dict[str, Any] | list[str] | str | None = Field(
+        default=None, description="which documents may be found: a condition on fields, or docids, also as JSON in text"
+    )
     budget: int | None = Field(default=None, ge=1, description="most labels of the query: the setting `budget`")
     deadline_ms: float | None = Field(
         default=None, gt=0, le=600_000, description="milliseconds from the arrival of the request to its answer"

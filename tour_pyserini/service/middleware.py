@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import hmac
 import time
 from collections.abc import Callable, Collection
 from typing import Any
@@ -12,7 +11,8 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tour_pyserini.service.dispatcher import ARRIVED
+from tour_pyserini.service.dispatcher import ALLOWED, ARRIVED
+from tour_pyserini.service.serving import Keys, digest
 
 OPEN = ("/health", "/ready")
 """Paths that need no key; the files of the page need none either."""
@@ -37,7 +37,7 @@ class Guard:
         count: counts answers, by route and status.
         routes: first parts of paths that are counted by name; others together, so that nobody can invent names.
         pages: paths of the files of the page.
-        key: the key that requests must have; None: there is none.
+        keys: gives the keys of which requests must have one; None: there are none.
         names: host names that it answers to, so that a page of another site cannot reach it by a name that leads
             here; None: any.
     """
@@ -49,11 +49,11 @@ class Guard:
         *,
         routes: Collection[str],
         pages: Collection[str],
-        key: str | None,
+        keys: Callable[[], Keys | None],
         names: Collection[str] | None,
     ) -> None:
         self._app, self._count, self._routes, self._pages = app, count, routes, pages
-        self._key, self._names = key, names
+        self._keys, self._names = keys, names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -80,12 +80,18 @@ class Guard:
             await app(scope, receive, observed)
 
     def _may_enter(self, scope: Scope, headers: Headers) -> bool:
-        is_page = scope["method"] in ("GET", "HEAD") and scope["path"] in self._pages
-        if self._key is None or scope["path"] in OPEN or is_page:
+        """Whether a request has a key, if it needs one; its scope then says which documents it may find."""
+        keys = self._keys()
+        if keys is None:
+            scope[ALLOWED] = None
             return True
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
-        given = bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
-        return hmac.compare_digest(given.encode("latin-1", "replace"), self._key.encode())
+        given = digest(bearer.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", ""))
+        if given in keys:
+            scope[ALLOWED] = keys[given]
+            return True
+        is_page = scope["method"] in ("GET", "HEAD") and scope["path"] in self._pages
+        return scope["path"] in OPEN or is_page
 
     async def _read(self, headers: Headers, receive: Receive) -> tuple[ASGIApp, Receive]:
         """Read a body, so that who sends slowly keeps nothing busy: what answers it, and where that reads it again."""

@@ -6,7 +6,7 @@ Pyserini's own REST server has them, and tools of the Model Context Protocol.
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import RequestError
-from tour_pyserini.service.dispatcher import Dispatcher, sentence
+from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
 from tour_pyserini.service.jobs import SearchJob
 from tour_pyserini.service.messages import (
     Answer,
@@ -33,6 +33,7 @@ from tour_pyserini.service.messages import (
     SearchBody,
     StreamQuery,
 )
+from tour_pyserini.stores.filters import Filter
 from tour_pyserini.support.packages import import_optional
 
 _EVENTS = (
@@ -56,7 +57,7 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.post("/search")
     async def search(body: SearchBody, request: Request, after: BackgroundTasks) -> Answer | Answers:
         """Search with a query, or with a list of them; `deadline_ms` returns the best list that can be had in time."""
-        answers = await dispatcher.search(body, request, after)
+        answers = await dispatcher.search(body, allowed_by(request), request, after)
         return answers[0] if isinstance(body.query, str) else Answers(answers=answers)
 
     @routes.get(
@@ -69,14 +70,14 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
         check_site(request)
         if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
             raise RequestError("a setting is given twice.")
-        job = dispatcher.new_job(asked.body(), asked.query, 1, request, streamed=True)
+        job = dispatcher.new_job(asked.body(), asked.query, 1, allowed_by(request), request, streamed=True)
         dispatcher.searches.submit([job])
         return _EventStream(dispatcher, job)
 
     @routes.get("/documents/{docid:path}")
-    def document(docid: str) -> Document:
+    def document(docid: str, request: Request) -> Document:
         """A document of the collection."""
-        passage = _passage(dispatcher, docid)
+        passage = _passage(dispatcher, docid, allowed_by(request))
         title, text = passage.parts
         return Document(docid=docid, title=title, text=text, contents=str(passage))
 
@@ -91,21 +92,26 @@ def _judgement_routes(dispatcher: Dispatcher) -> APIRouter:
         return routes
     texts: dict[str, Any] = {"response_class": PlainTextResponse}
 
+    def found_by(request: Request) -> Callable[[str], bool] | None:
+        """Which documents the key of a request may find; None: all, also those that are there no more."""
+        allowed = allowed_by(request)
+        return None if allowed is None else lambda docid: dispatcher.collection.finds(docid, allowed)
+
     @routes.get("/judgements", **texts)
-    def judgements() -> str:
+    def judgements(request: Request) -> str:
         """All judgements as qrels, `qid 0 docid grade`; of a query and a document, the last one."""
-        return kept.qrels()
+        return kept.qrels(found_by(request))
 
     @routes.get("/judgements/topics", **texts)
-    def topics() -> str:
+    def topics(request: Request) -> str:
         """The judged queries as topics, `qid<TAB>query`."""
-        return kept.topics()
+        return kept.topics(found_by(request))
 
     @routes.post("/judgements", responses=_FOREIGN)
     def judge(body: Judgement, request: Request) -> Judgement:
         """Keep a judgement of a document for a query; it is on the disk when the answer comes."""
         check_site(request)
-        _passage(dispatcher, body.docid)
+        _passage(dispatcher, body.docid, allowed_by(request))
         kept.add(body.query, body.docid, body.relevance)
         return body
 
@@ -175,8 +181,8 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         if index != name:
             raise HTTPException(404, f"this service has the index {name} only.")
 
-    def contents(docid: str) -> dict[str, str]:
-        return {"id": docid, "contents": _passage(dispatcher, docid)}
+    def contents(docid: str, request: Request) -> dict[str, str]:
+        return {"id": docid, "contents": _passage(dispatcher, docid, allowed_by(request))}
 
     @routes.get("/indexes/")
     def indexes(index_type: str = "faiss") -> list[str]:
@@ -188,20 +194,22 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         """Search with the service's own method."""
         check(index)
         query = params.query if isinstance(params.query, str) else params.query.query_txt
-        (answer,) = await dispatcher.search(SearchBody(query=query, hits=params.hits, qid=params.qid), request, after)
+        body = SearchBody(query=query, hits=params.hits, qid=params.qid)
+        (answer,) = await dispatcher.search(body, allowed_by(request), request, after)
         candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
         return {"query": {"qid": params.qid, "query_txt": query}, "candidates": candidates}
 
     @routes.get("/indexes/{index}/documents/{docid:path}")
-    def document(index: str, docid: str) -> dict[str, str]:
+    def document(index: str, docid: str, request: Request) -> dict[str, str]:
         """A document of the collection."""
         check(index)
-        return contents(docid)
+        return contents(docid, request)
 
     @routes.get("/indexes/{index}/status")
-    def status(index: str) -> dict[str, Any]:
+    def status(index: str, request: Request) -> dict[str, Any]:
         """Whether the index is here, and how large it is."""
         check(index)
+        only_unfiltered(request)
         return {"downloaded": True, "size_bytes": str(dispatcher.collection.bytes)}
 
     @routes.get("/{index}/search", responses=_FOREIGN)
@@ -211,7 +219,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         """Search with the service's own method."""
         check(index)
         check_site(request)
-        (answer,) = await dispatcher.search(SearchBody(query=query, hits=hits), request, after)
+        (answer,) = await dispatcher.search(SearchBody(query=query, hits=hits), allowed_by(request), request, after)
         candidates = [
             {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": {"id": hit.docid, "contents": hit.text}}
             for rank, hit in enumerate(answer.candidates, start=1)
@@ -219,10 +227,10 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         return {"api": "v1", "index": index, "query": {"text": query}, "candidates": candidates}
 
     @routes.get("/{index}/doc/{docid:path}")
-    def doc(index: str, docid: str) -> dict[str, Any]:
+    def doc(index: str, docid: str, request: Request) -> dict[str, Any]:
         """A document of the collection."""
         check(index)
-        return {"api": "v1", "index": index, "docid": docid, "doc": contents(docid)}
+        return {"api": "v1", "index": index, "docid": docid, "doc": contents(docid, request)}
 
     return routes
 
@@ -231,10 +239,11 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
     """The service as tools for language models: an MCP server with the tools `search` and `get_document`."""
     server_module = import_optional("mcp.server.mcpserver", extra="mcp")
     tool_error = import_optional("mcp.server.mcpserver.exceptions", extra="mcp").ToolError
+    context_type: Any = server_module.Context
     collection = dispatcher.collection
     server = server_module.MCPServer(
         "tour_pyserini",
-        instructions=f"Search the collection {collection.name}: {collection.size} passages.",
+        instructions=f"Search the collection {collection.name}.",
         log_level="WARNING",
     )
 
@@ -249,6 +258,7 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
 
     @server.tool()  # type: ignore[untyped-decorator]
     async def search(
+        context: context_type,
         query: Annotated[str, Field(description="what to look for, as a question or in words")],
         k: Annotated[int, Field(ge=1, le=dispatcher.limits.most_hits, description="how many passages")] = 10,
         deadline_ms: Annotated[
@@ -257,7 +267,8 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
     ) -> _FoundPassages:
         """Search the collection for passages that answer a query; the best come first."""
         with answered():
-            (answer,) = await dispatcher.search(SearchBody(query=query, hits=k, deadline_ms=deadline_ms))
+            body = SearchBody(query=query, hits=k, deadline_ms=deadline_ms)
+            (answer,) = await dispatcher.search(body, allowed_by(context.request_context.request))
             passages = [
                 _FoundPassage(
                     **hit.model_dump(include={"docid", "score", "title", "relevance"}),
@@ -275,10 +286,10 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         )
 
     @server.tool()  # type: ignore[untyped-decorator]
-    async def get_document(docid: str) -> str:
+    async def get_document(context: context_type, docid: str) -> str:
         """The whole text of a passage by its docid."""
         with answered():
-            return _passage(dispatcher, docid)
+            return _passage(dispatcher, docid, allowed_by(context.request_context.request))
 
     return server
 
@@ -343,8 +354,16 @@ def check_site(request: Request) -> None:
         raise HTTPException(403, "pages of other sites may not search or judge here.")
 
 
-def _passage(dispatcher: Dispatcher, docid: str) -> Passage:
+def only_unfiltered(request: Request) -> None:
+    """Refuse a key with a filter where an answer is about all documents, or all who search."""
+    if allowed_by(request) is not None:
+        raise HTTPException(403, "this key is for some documents, and the route is about all of them.")
+
+
+def _passage(dispatcher: Dispatcher, docid: str, allowed: Filter | None) -> Passage:
     try:
+        if not dispatcher.collection.finds(docid, allowed):
+            raise KeyError(docid)
         return dispatcher.collection.text(docid)
     except KeyError:
         raise HTTPException(404, f"there is no document {docid!r:.200} in {dispatcher.collection.name}.") from None

@@ -355,8 +355,15 @@ class SearchLoop:
 
     def _search(self, jobs: Sequence[SearchJob]) -> None:
         searcher = jobs[0].collection.searcher(jobs[0].config)
-        if new := [job for job in jobs if job.task is None]:
-            tasks = searcher.tasks([job.query for job in new], [job.qid or "query" for job in new], new[0].hits)
+        filters: dict[str, list[SearchJob]] = {}
+        for job in jobs:
+            if job.task is None:
+                filters.setdefault(repr((job.allowed, job.filter)), []).append(job)
+        for new in filters.values():
+            among = searcher if new[0].allowed is None else searcher.only(new[0].allowed)
+            tasks = among.tasks(
+                [job.query for job in new], [job.qid or "query" for job in new], new[0].hits, filter=new[0].filter
+            )
             for job, task in zip(new, tasks, strict=True):
                 job.task = task
         for job in jobs:

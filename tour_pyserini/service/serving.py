@@ -8,13 +8,16 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
+from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import option
 from tour_pyserini.search_request import SearchRequest
+from tour_pyserini.stores.filters import Filter
 
 KEY_VARIABLE = "TOUR_PYSERINI_SERVICE_KEY"
 _SHORTEST_KEY = 8
@@ -59,6 +62,12 @@ class ServeRequest(SearchRequest):
         group=_SERVING,
         metavar="FILE",
     )
+    keys: str | None = option(
+        None,
+        'file of lines KEY FILTER, such as `aKeyOfAcme {"tenant": "acme"}`: all that a key finds passes its filter',
+        group=_SERVING,
+        metavar="FILE",
+    )
     no_key: bool = option(False, "let everybody in who reaches --host", group=_SERVING)
     at_once: int = option(16, "searches that advance together", group=_SERVING, count=True)
     queue: int = option(128, "searches that may wait; more are sent away with 429", group=_SERVING, count=True)
@@ -73,8 +82,8 @@ class ServeRequest(SearchRequest):
         super().__post_init__()
         if not 0 <= self.port <= 65_535:
             raise TourError(f"--port must be a number from 0 to 65535, not {self.port!r}.")
-        if self.no_key and self.key_file:
-            raise TourError("--key-file and --no-key contradict each other; give one of them.")
+        if self.no_key and (self.key_file or self.keys):
+            raise TourError("--key-file or --keys and --no-key contradict each other; leave one out.")
 
     @property
     def is_local(self) -> bool:
@@ -89,11 +98,11 @@ class ServeRequest(SearchRequest):
         """The host names that a service of this machine only answers to; None: any, because others reach it too."""
         return {"127.0.0.1", "localhost", "::1", self.host} if self.is_local else None
 
-    def read_key(self) -> str | None:
-        """The key that requests must have, from its file or the environment; None if there is none.
+    def read_keys(self) -> "Keys | None":
+        """The keys of which requests must have one, from their files and the environment; None if there is none.
 
         Raises:
-            TourError: if it cannot be read, is too short, or is missing where others can reach the service.
+            TourError: if they cannot be read, are too short, or are missing where others can reach the service.
         """
         if self.no_key:
             return None
@@ -103,14 +112,31 @@ class ServeRequest(SearchRequest):
                 key = Path(self.key_file).read_text(encoding="utf-8").partition("\n")[0].strip()
             except (OSError, UnicodeDecodeError) as error:
                 raise TourError(f"cannot read the key in {self.key_file}: {error}.") from error
-        if (key or self.key_file) and not (len(key) >= _SHORTEST_KEY and key.isascii() and key.isprintable()):
-            raise TourError(f"the key must have {_SHORTEST_KEY} characters or more, all of them ASCII.")
-        if not key and not self.is_local:
+        found: dict[str, Filter | None] = {key: None} if key or self.key_file else {}
+        for line in read_lines(self.keys, comments=True) if self.keys else ():
+            tenant, *given = line.text.split(maxsplit=1)
+            if not given or tenant in found:
+                line.refuse("has no filter after the key, or a key that was there before")
+            found[tenant] = Filter.parse(given[0])
+        if any(not (len(one) >= _SHORTEST_KEY and one.isascii() and one.isprintable()) for one in found):
+            raise TourError(f"a key must have {_SHORTEST_KEY} characters or more, all of them ASCII.")
+        if self.keys and not found:
+            raise TourError(f"{self.keys} has no key.")
+        if not found and not self.is_local:
             raise TourError(
                 f"--host {self.host} lets other machines in: give a key with --key-file or {KEY_VARIABLE}, "
                 "or --no-key to let everybody in."
             )
-        return key or None
+        return {digest(one): passing for one, passing in found.items()} or None
+
+
+Keys = Mapping[bytes, Filter | None]
+"""Of the digest of each key, which documents it may find; None: all."""
+
+
+def digest(key: str) -> bytes:
+    """What a key is looked up by: the time that takes says nothing of the keys."""
+    return sha256(key.encode("latin-1", "replace")).digest()
 
 
 def listen(request: ServeRequest) -> socket.socket:

@@ -8,8 +8,9 @@ strings with strings.
 """
 
 import json
+import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -17,11 +18,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
-from tour_pyserini.errors import TourError
+from tour_pyserini.errors import RequestError
 
 _COMPARED = {"gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
 _SIGNS = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 _QDRANT = {"must", "must_not", "should"}
+_DEEPEST = 20  # filters within filters
 _FORM = 'write {"year": {"gte": 2020}, "lang": "en"} with eq, in, gt, gte, lt, lte, and lists of filters under and, or'
 
 
@@ -46,12 +48,12 @@ class Filter:
 
     Attributes:
         docids: the only ones that pass.
-        condition: what its fields must be.
+        conditions: what its fields must be.
         expressions: conditions in the language of a vector database.
     """
 
     docids: frozenset[str] | None = None
-    condition: _Group | None = None
+    conditions: tuple[_Group, ...] = ()
     expressions: tuple[str, ...] = ()
 
     @classmethod
@@ -59,59 +61,58 @@ class Filter:
         """A filter from a condition, from docids, or from text: JSON of one of these, or an expression of a database.
 
         Raises:
-            TourError: if it is none of them.
+            RequestError: if it is none of them.
         """
         if isinstance(given, str):
             try:
                 given = json.loads(given)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return cls(expressions=(given,))
         if isinstance(given, Filter):
             return given
         if isinstance(given, Mapping):
             is_qdrants = given and given.keys() <= _QDRANT and all(isinstance(part, list) for part in given.values())
-            return cls(expressions=(json.dumps(given),)) if is_qdrants else cls(condition=_parsed(given))
+            return cls(expressions=(json.dumps(given),)) if is_qdrants else cls(conditions=(_parsed(given),))
         if not isinstance(given, list | tuple | set | frozenset) or not all(isinstance(one, str) for one in given):
-            raise TourError(f"a filter is a condition or a list of docids, not {given!r:.100}; {_FORM}.")
+            raise RequestError(f"a filter is a condition or a list of docids, not {given!r:.100}; {_FORM}.")
         return cls(docids=frozenset(given))
 
     def __and__(self, other: "Filter") -> "Filter":
         """What passes both."""
         docids = [one for one in (self.docids, other.docids) if one is not None]
-        conditions = tuple(one for one in (self.condition, other.condition) if one is not None)
         return Filter(
             frozenset.intersection(*docids) if docids else None,
-            _Group("and", conditions) if conditions else None,
-            (*self.expressions, *other.expressions),
+            self.conditions + other.conditions,
+            self.expressions + other.expressions,
         )
 
     def milvus(self) -> str:
         """The same as an expression of Milvus.
 
         Raises:
-            TourError: if an expression would have to be joined with another filter: its brackets could end theirs.
+            RequestError: if an expression would have to be joined with another filter: its brackets could end theirs.
         """
-        parts = [*self.expressions, *([_milvus(self.condition)] if self.condition else [])]
+        parts = [*self.expressions, *map(_milvus, self.conditions)]
         if self.docids is not None:
             parts.append(f"docid in {_text(sorted(self.docids))}")
         if self.expressions and len(parts) > 1:
-            raise TourError(f"{self.expressions[0]!r:.100} cannot be joined with another filter; {_FORM}.")
+            raise RequestError(f"{self.expressions[0]!r:.100} cannot be joined with another filter; {_FORM}.")
         return " and ".join(f"({part})" for part in parts)
 
     def qdrant(self, models: Any) -> Any:
         """The same as Qdrant's `Filter`; an expression is the JSON of one.
 
         Raises:
-            TourError: if Qdrant has no such condition.
+            RequestError: if Qdrant has no such condition.
         """
-        parts = [_qdrant(self.condition, models)] if self.condition else []
+        parts = [_qdrant(condition, models) for condition in self.conditions]
         if self.docids is not None:
             parts.append(models.FieldCondition(key="docid", match=models.MatchAny(any=sorted(self.docids))))
         for expression in self.expressions:
             try:
                 parts.append(models.Filter.model_validate_json(expression))
             except ValueError:
-                raise TourError(f"{expression!r:.100} is neither a condition nor Qdrant's Filter as JSON.") from None
+                raise RequestError(f"{expression!r:.100} is neither a condition nor Qdrant's Filter as JSON.") from None
         return models.Filter(must=parts)
 
     def sql(self) -> tuple[str, list[Any]]:
@@ -120,25 +121,25 @@ class Filter:
         Conditions and expressions are JSON path predicates.
         """
         docids = [] if self.docids is None else [sorted(self.docids)]
-        paths = [*self.expressions, *([_json_path(self.condition)] if self.condition else [])]
+        paths = [*self.expressions, *map(_json_path, self.conditions)]
         parts = ["docid = ANY(%s)"] * len(docids) + ["fields @@ %s::jsonpath"] * len(paths)
         return " AND ".join(parts) or "true", [*docids, *paths]
 
 
-def _parsed(given: Any) -> _Group:
-    if not isinstance(given, Mapping):
-        raise TourError(f"{given!r:.100} is no condition; {_FORM}.")
+def _parsed(given: Any, depth: int = 1) -> _Group:
+    if not isinstance(given, Mapping) or depth > _DEEPEST:
+        raise RequestError(f"{given!r:.100} is no condition; {_FORM}.")
     parts: list[_Test | _Group] = []
     for field, wanted in given.items():
         if field in ("and", "or") and isinstance(wanted, list | tuple):
-            parts.append(_Group(field, tuple(_parsed(one) for one in wanted)))
+            parts.append(_Group(field, tuple(_parsed(one, depth + 1) for one in wanted)))
             continue
         for name, value in (wanted if isinstance(wanted, Mapping) else {"eq": wanted}).items():
             values = tuple(value) if name == "in" and isinstance(value, list | tuple | set) else (value,)
             kinds = (str, int, float) if name in ("eq", "in", *_COMPARED) else ()
-            wrong = [one for one in values if not isinstance(one, kinds) or one != one]
+            wrong = [one for one in values if not isinstance(one, kinds) or one in (math.inf, -math.inf) or one != one]
             if not isinstance(field, str) or wrong or (name in _COMPARED and isinstance(value, bool)):
-                raise TourError(f"the filter cannot compare {field!r} as {name} with {value!r:.100}; {_FORM}.")
+                raise RequestError(f"the filter cannot compare {field!r} as {name} with {value!r:.100}; {_FORM}.")
             parts.append(_Test(field, "in" if name == "eq" else name, values))
     return _Group("and", tuple(parts))
 
@@ -182,32 +183,47 @@ class FieldTable:
     """Which documents of an index have which values of which fields; a field is read when a filter first names it."""
 
     def __init__(
-        self, records: Callable[[], Iterable[tuple[str, Mapping[str, Any]]]], positions: Mapping[str, int], size: int
+        self,
+        records: Callable[[], Iterable[tuple[str, Mapping[str, Any]]]],
+        positions: Callable[[], Mapping[str, int]],
+        size: int,
     ) -> None:
-        """Read docids and fields from `records()`, and know documents by their positions in an index of this size."""
-        self._records, self._positions, self._size = records, positions, size
-        self._values: dict[str, dict[tuple[bool, Any], list[int]]] = {}
+        """Read docids and fields from `records()`; `positions()` has the documents of an index of this size."""
+        self._records, self._open_positions, self._size = records, positions, size
+        self._names: set[str] | None = None  # of all fields, when they were read once
+        self._values: dict[str, dict[tuple[bool, Any], Ids]] = {}
 
-    def passing(self, wanted: Filter) -> Passing:
-        """The documents that pass a filter.
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """The position of each docid in the index."""
+        return self._open_positions()
+
+    def passing(self, wanted: Filter, among: Passing | None = None) -> Passing:
+        """The documents that pass a filter, among those that pass another one.
 
         Raises:
-            TourError: if it is in the language of a database.
+            RequestError: if it is in the language of a database, or names a field that none of these documents has.
         """
         if wanted.expressions:
-            raise TourError(f"the filter {wanted.expressions[0]!r:.100} is not JSON; {_FORM}.")
-        mask = np.ones(self._size, dtype=bool)
+            raise RequestError(f"the filter {wanted.expressions[0]!r:.100} is not JSON; {_FORM}.")
+        allowed = np.ones(self._size, dtype=bool) if among is None else among.mask
+        mask = allowed.copy()
         if wanted.docids is not None:
-            found = (self._positions.get(docid, -1) for docid in wanted.docids)
-            mask &= self._mask(position for position in found if position >= 0)
-        if wanted.condition is not None:
-            self._read({test.field for test in _tests(wanted.condition)} - self._values.keys())
-            mask &= self._where(wanted.condition)
+            found = (self.positions.get(docid, -1) for docid in wanted.docids)
+            mask &= self._mask([[position for position in found if position >= 0]])
+        for condition in wanted.conditions:
+            names = dict.fromkeys(test.field for test in _tests(condition))
+            self._read([name for name in names if name not in self._values])
+            for name in names:
+                if allowed.any() and not any(allowed[ids].any() for ids in self._values.get(name, {}).values()):
+                    raise RequestError(f"no document that may be found has the field {name!r}, which the filter names.")
+            mask &= self._where(condition)
         return Passing(mask)
 
-    def _mask(self, positions: Iterable[int]) -> np.ndarray:
+    def _mask(self, positions: Iterable[Any]) -> np.ndarray:
         mask = np.zeros(self._size, dtype=bool)
-        mask[np.fromiter(positions, np.int64)] = True
+        for ids in positions:
+            mask[ids] = True
         return mask
 
     def _where(self, condition: _Test | _Group) -> np.ndarray:
@@ -218,29 +234,30 @@ class FieldTable:
         values, (first, *_) = self._values[condition.field], (*condition.values, None)
         if condition.operator == "in":
             keys = [(isinstance(value, bool), value) for value in condition.values]
-            return self._mask(position for key in keys for position in values.get(key, ()))
+            return self._mask(values[key] for key in keys if key in values)
         holds = _COMPARED[condition.operator]
         return self._mask(
-            position
-            for (is_bool, value), found in values.items()
+            ids
+            for (is_bool, value), ids in values.items()
             if not is_bool and isinstance(value, str) == isinstance(first, str) and holds(value, first)
-            for position in found
         )
 
-    def _read(self, names: set[str]) -> None:
-        if not names:
+    def _read(self, names: Sequence[str]) -> None:
+        """Read the fields of these names, of which there may be none; the first time, the names of all fields."""
+        if not names or (self._names is not None and self._names.isdisjoint(names)):
             return
         found: dict[str, dict[tuple[bool, Any], list[int]]] = {name: {} for name in names}
+        known = set[str]()
         for docid, fields in self._records():
-            for name in names & fields.keys():
-                position = self._positions.get(docid, -1)
+            known |= fields.keys()
+            for name in found.keys() & fields.keys():
+                position = self.positions.get(docid, -1)
                 for value in fields[name] if isinstance(fields[name], list) else [fields[name]]:
                     if isinstance(value, str | int | float) and position >= 0:
                         found[name].setdefault((isinstance(value, bool), value), []).append(position)
-        for name, values in found.items():
-            if not values:
-                raise TourError(f"no document of the corpus has the field {name!r}, which the filter names.")
-        self._values |= found
+        self._names = known
+        for name in known.intersection(names):
+            self._values[name] = {value: np.array(ids, dtype=np.int64) for value, ids in found[name].items()}
 
 
 def _tests(condition: _Test | _Group) -> Iterator[_Test]:
@@ -316,11 +333,11 @@ def _qdrant(condition: _Test | _Group, models: Any) -> Any:
         parts = [_qdrant(part, models) for part in condition.parts]
         return models.Filter(must=parts) if condition.operator == "and" else models.Filter(should=parts or [nothing])
     if not condition.field.replace("_", "").replace("-", "").isalnum():
-        raise TourError(f"a filter in Qdrant cannot name the field {condition.field!r}; rename it.")
+        raise RequestError(f"a filter in Qdrant cannot name the field {condition.field!r}; rename it.")
     key, tests = f"fields.{condition.field}", []
     for value in condition.values:
         if isinstance(value, str) and condition.operator != "in":
-            raise TourError(f"Qdrant compares numbers alone; {condition.field!r} is compared with {value!r}.")
+            raise RequestError(f"Qdrant compares numbers alone; {condition.field!r} is compared with {value!r}.")
         bounds = {"gte": value, "lte": value} if condition.operator == "in" else {condition.operator: value}
         is_word = isinstance(value, str | bool)
         test = {"match": models.MatchValue(value=value)} if is_word else {"range": models.Range(**bounds)}

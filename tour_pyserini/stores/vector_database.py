@@ -12,13 +12,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import parse_qsl, urlencode
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.stores.filters import Filter
 from tour_pyserini.support.http_client import back_off
+
+if TYPE_CHECKING:
+    from tour_pyserini.stores.filters import Filter
 
 log = logging.getLogger(__name__)
 
@@ -186,14 +188,14 @@ class Engine(Protocol):
         """Make everything that was inserted searchable."""
 
     def search(
-        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, wanted: Filter | None
+        self, address: StoreAddress, state: CollectionState, vectors: Floats, k: int, wanted: "Filter | None"
     ) -> list[list[Row]]:
         """The k hits of each of the vectors [n, d], with their own vectors, among passages that pass the filter."""
 
-    def words(self, name: str, query: str, k: int, wanted: Filter | None) -> list[Row]:
+    def words(self, name: str, query: str, k: int, wanted: "Filter | None") -> list[Row]:
         """At most k passages that BM25 finds among those that pass the filter."""
 
-    def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
+    def passing(self, name: str, ids: Sequence[int], wanted: "Filter") -> Sequence[int]:
         """Those of the ids whose passages pass the filter, in any order."""
 
     def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:
