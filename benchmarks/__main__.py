@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--pairs", type=positive, default=256, metavar="N", help="pairs that are scored")
     add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
     add("--passages-from", type=Path, metavar="FILE", help="their corpus, and that of --index (default: nq-wiki)")
-    add("--index", type=Path, metavar="DIR", help="flat index for `stores` (default: that of nq-wiki)")
+    add("--index", type=Path, metavar="DIR", help="flat index for `stores`, asked by NQ (default: that of scifact)")
     add("--sizes", type=positive, nargs="+", metavar="N", help="passages of (large) (default: 100000 1000000)")
     add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
     add("--seconds", type=positive, default=300, metavar="N", help="how long a service is overloaded")

@@ -45,7 +45,7 @@ class BenchmarkSetup:
         rounds: how often each function is timed.
         passages: passages that are encoded.
         passages_from: the corpus that they come from, and that of `searched`; None: that of NQ.
-        searched: the flat index that vector stores are compared on; None: that of NQ.
+        searched: the flat index that vector stores are compared on; None: that of SciFact.
         sizes: passages of the synthetic collections, ascending.
         seconds: how long a service is overloaded.
         quick: tiny sizes, in this process, to test that everything works; the figures mean nothing.

@@ -3,6 +3,7 @@
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +11,10 @@ import numpy as np
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
-from benchmarks.timings import Timings, run_module, time_in_turns
+from benchmarks.timings import run_module, time_in_turns
 from tour_pyserini import TourConfig, load_query_encoder
 from tour_pyserini.core.arrays import Floats, Hits
+from tour_pyserini.core.scheduler import Task
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import open_texts
@@ -29,6 +31,7 @@ from tour_pyserini.stores.vector_collection import CollectionStore
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.packages import import_optional
 
+SCIFACT = ("scifact", "test")
 K = 100  # hits of a query
 _TOUR = TourConfig("hard", depth=10, iterations=3)
 _GRAPH = {"M": 32, "efC": 100, "ef": 128}
@@ -52,9 +55,10 @@ class _Contender(NamedTuple):
 
 def measure_stores(setup: BenchmarkSetup) -> Report:
     """Ms per search and of TouR in each store, with the same vectors and questions; recall and equality of lists."""
-    folder, corpus = setup.searched or setup.index(NQ[0]), setup.passages_from or setup.corpus(NQ[0])
+    topics = NQ if setup.searched else SCIFACT
+    folder, corpus = setup.searched or setup.index(topics[0]), setup.passages_from or setup.corpus(topics[0])
     opened, encoder = open_index(folder), load_query_encoder(setup.encoder)
-    texts = [record["text"] for record in setup.topics(*NQ).records()]
+    texts = [record["text"] for record in setup.topics(*topics).records()]
     queries = np.stack([np.asarray(encoder.encode(text), dtype=np.float32).reshape(-1) for text in texts])
     place, version = setup.work / "stores", sha256(folder / "index")[:12]
     place.mkdir(parents=True, exist_ok=True)
@@ -89,9 +93,14 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     )
     with tempfile.TemporaryDirectory() as scores:
         reranker = CachedReranker(load_reranker(setup.model), Path(scores) / "scores.sqlite")
+        passages, labels = open_texts(corpus), {name: dict[str, dict[int, float]]() for name in contenders}
         engines = {
             name: TourSearcher(
-                SearchedIndex(contender.store, opened.docids, encoder), reranker, open_texts(corpus), _TOUR
+                SearchedIndex(contender.store, opened.docids, encoder),
+                reranker,
+                passages,
+                _TOUR,
+                observe=partial(_keep_labels, labels[name]),
             )
             for name, contender in contenders.items()
         }
@@ -106,12 +115,17 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
         seconds = "-" if contender.seconds is None else f"{contender.seconds:.0f}"
         row = [name, seconds, *(f"{value:.1f}" for value in milliseconds), f"{_recall(hits, exact):.3f}"]
         agree = _agreement(hits, exact), _agreement(among, exact_filtered)
-        body.append([*row, *agree, str(sum(_same(tours, "FAISS, flat", name)))])
+        same = [
+            ours == theirs and labels["FAISS, flat"][text] == labels[name][text]
+            for text, ours, theirs in zip(texts, tours.results["FAISS, flat"], tours.results[name], strict=True)
+        ]
+        body.append([*row, *agree, str(sum(same))])
     costs = engines["FAISS, flat"].costs
     graph = ", ".join(f"{name} = {value}" for name, value in _GRAPH.items())
     note = (
-        f"{flat.size:,} passages of {flat.dimension} dimensions; {len(queries)} questions of NQ, one at a time, {K} "
-        f"hits, {setup.rounds} rounds in turns; HNSW with {graph}, IVF with 128 lists of which 16 are searched. To "
+        f"{flat.size:,} passages of {flat.dimension} dimensions; {len(queries)} questions of {topics[0]}, one at a "
+        f"time, {K} hits, {setup.rounds} rounds in turns; "
+        f"HNSW with {graph}, IVF with 128 lists of which 16 are searched. To "
         "fill: seconds of the index command, which copies the vectors of the flat index; of FAISS, HNSW, of building "
         f"the graph. TouR ({_TOUR.method}, k = {_TOUR.depth}, T = {_TOUR.iterations}): ms per question, with "
         f"encoding it and without labels; its {costs.scored / len(queries):.1f} labels take "
@@ -122,7 +136,7 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     )
     head = [
         *("store", "s to fill", "search, ms", "with a filter, ms", "TouR, ms", f"recall at {K}"),
-        *("lists as of FAISS flat", "with a filter", "TouR's lists the same"),
+        *("lists as of FAISS flat", "with a filter", "TouR's lists and labels the same"),
     ]
     return Report("stores", "Vector stores", Table([head, *body]), note)
 
@@ -160,6 +174,10 @@ def _touring(engine: TourSearcher, texts: list[str]) -> Callable[[], list[list[s
     return lambda: [[hit.docid for hit in engine.search(text, k=K)] for text in texts]
 
 
+def _keep_labels(of: dict[str, dict[int, float]], _: str, task: Task) -> None:
+    of[task.query.text] = task.labels
+
+
 def _recall(hits: Hits, exact: Hits) -> float:
     shares = [len(set(a) & set(b)) / len(b) for a, b in zip(hits.ids.tolist(), exact.ids.tolist(), strict=True)]
     return float(np.mean(shares))
@@ -169,8 +187,3 @@ def _agreement(hits: Hits, exact: Hits) -> str:
     same = (hits.ids == exact.ids).all(axis=1)
     bits = bool(same.all()) and np.array_equal(hits.similarities, exact.similarities)
     return "all, to the bit" if bits else f"{int(same.sum())} of {len(same)} lists"
-
-
-def _same(tours: Timings, reference: str, name: str) -> list[bool]:
-    """Of each question, whether two stores give the same list."""
-    return [ours == theirs for ours, theirs in zip(tours.results[reference], tours.results[name], strict=True)]

@@ -19,4 +19,6 @@ def toy(tmp_path_factory):
 
 @pytest.fixture
 def searcher(toy):
-    return TourSearcher.from_vectors(toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict, CONFIG)
+    fields = {docid: {"page": row, "tenant": "ab"[row % 2]} for row, docid in enumerate(toy.docids)}
+    models = toy.encoder.encode, HashReranker().predict
+    return TourSearcher.from_vectors(toy.vectors, toy.texts, *models, CONFIG, fields=fields)

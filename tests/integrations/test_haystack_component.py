@@ -70,6 +70,8 @@ def test_a_document_store_and_a_function_are_enough(toy, similarity):
     assert [one.meta["page"] for one in tour] == [int(one.id[1:]) for one in tour]
     assert {one.meta["tour"]["label"] for one in tour} != {None}
     assert all(one.embedding is None for one in tour)
+    first = TourRetriever.from_document_store(store, embedder, score).run("query 4", filters=field("page", "<", 3))
+    assert {one.meta["page"] for one in first["documents"]} == {0, 1, 2}
 
 
 def test_what_it_cannot_use_is_named():
@@ -77,9 +79,29 @@ def test_what_it_cannot_use_is_named():
         TourRetriever.from_document_store({}, None, len)
 
 
-def test_filters_are_refused(searcher):
-    with pytest.raises(TourError, match="cannot filter"):
-        TourRetriever(searcher).run("query 1", filters={"field": "meta.tenant", "operator": "==", "value": "a"})
+def field(name, operator, value):
+    return {"field": name, "operator": operator, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("filters", "pages"),
+    [
+        (field("meta.page", "in", [3, 4]), {3, 4}),
+        ({"operator": "AND", "conditions": [field("meta.tenant", "==", "a"), field("page", "<", 6)]}, {0, 2, 4}),
+        ({"operator": "OR", "conditions": [field("meta.page", ">=", 58), field("page", "==", 1)]}, {1, 58, 59}),
+        (field("meta.page", "!=", 3), None),
+        ({"operator": "NOT", "conditions": [field("meta.page", "==", 3)]}, None),
+        ({"page": 3}, None),
+    ],
+)
+def test_filters_hold_or_are_refused(searcher, filters, pages):
+    retriever = TourRetriever(searcher)
+    if pages is None:
+        with pytest.raises(TourError, match="filter"):
+            retriever.run("query 1", filters=filters)
+        return
+    for found in (retriever.run("query 1", filters=filters), awaited(retriever.run_async("query 1", filters=filters))):
+        assert {int(one.id[1:]) for one in found["documents"]} == pages
 
 
 def test_a_ranker_ranks_what_another_retriever_found(toy):

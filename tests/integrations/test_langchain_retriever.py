@@ -109,19 +109,37 @@ def test_a_compressor_ranks_what_another_retriever_found(toy):
     assert compressor.compress_documents([], "query 1") == []
 
 
+WANTED = {"tenant": "a", "page": {"gte": 10}}
+
+
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda searcher: TourRetriever(searcher=searcher).invoke("query 1", filter={"tenant": "a"}),
-        lambda searcher: awaited(TourRetriever(searcher=searcher).ainvoke("query 1", filter=None)),
-        lambda searcher: TourRetriever(searcher=searcher, search_kwargs={"filter": {"tenant": "a"}}),
+        lambda searcher: TourRetriever(searcher=searcher).invoke("query 1", filter=WANTED),
+        lambda searcher: awaited(TourRetriever(searcher=searcher).ainvoke("query 1", filter=WANTED)),
+        lambda searcher: TourRetriever(searcher=searcher, filter={"tenant": "a"}).invoke(
+            "query 1", filter={"page": {"gte": 10}}
+        ),
+        lambda searcher: TourRetriever(searcher=searcher, filter=WANTED).batch(["query 1"])[0],
     ],
 )
-def test_a_filter_is_never_ignored(searcher, ask):
-    with pytest.raises(TourError, match="cannot filter"):
-        ask(searcher)
+def test_a_filter_holds(searcher, ask):
+    found = [document.id for document in ask(searcher)]
+    assert found == [hit.docid for hit in searcher.search("query 1", k=10, filter=WANTED)] and len(found) == 10
+    assert all(int(docid[1:]) % 2 == 0 and int(docid[1:]) >= 10 for docid in found)
 
 
-def test_a_filter_of_a_store_is_refused(toy):
-    with pytest.raises(TourError, match="cannot filter"):
-        TourRetriever.from_vectorstore(InMemoryVectorStore(ToyEmbeddings(toy)), len, filter={"tenant": "a"})
+def test_a_filter_of_a_store_reads_its_metadata(toy):
+    store = InMemoryVectorStore(ToyEmbeddings(toy))
+    store.add_texts(toy.texts.values(), [{"page": i} for i in range(60)], ids=toy.docids)
+    retriever = TourRetriever.from_vectorstore(store, HashReranker().predict, k=60, filter={"page": {"lt": 9}})
+    assert {document.metadata["page"] for document in retriever.invoke("query 3")} == set(range(9))
+    assert {one.id for one in retriever.invoke("query 3", filter=["d3", "d30"])} == {"d3"}
+
+
+@pytest.mark.parametrize("wanted", [lambda document: True, {"other": 1}, {"page": {"ne": 3}}])
+def test_a_filter_that_cannot_be_kept_is_refused(searcher, wanted):
+    with pytest.raises(TourError):
+        TourRetriever(searcher=searcher).invoke("query 1", filter=wanted)
+    with pytest.raises(TourError, match="search_kwargs"):
+        TourRetriever(searcher=searcher, search_kwargs={"filter": wanted})

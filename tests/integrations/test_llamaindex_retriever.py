@@ -10,6 +10,7 @@ pytest.importorskip("llama_index.core")
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 
 from tour_pyserini.integrations.llamaindex_retriever import TourPostprocessor, TourRetriever
 
@@ -73,9 +74,41 @@ def test_what_it_cannot_use_is_named(index):
         TourRetriever.from_index(Elsewhere(), len)
 
 
-def test_filters_are_refused(searcher):
-    with pytest.raises(TourError, match="cannot filter"):
-        TourRetriever(searcher, filters={"tenant": "a"})
+PAGES = MetadataFilter(key="page", operator=">=", value=10)
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        MetadataFilters(filters=[PAGES, MetadataFilter(key="page", operator="in", value=[9, 10, 11, 40])]),
+        MetadataFilters(
+            filters=[MetadataFilters(filters=[MetadataFilter(key="page", value=page)]) for page in (10, 11, 40)],
+            condition="or",
+        ),
+        {"page": {"in": [10, 11, 40]}},
+        ["d10", "d11", "d40"],
+    ],
+)
+def test_filters_hold(index, searcher, filters):
+    for retriever in (
+        TourRetriever(searcher, filters=filters),
+        TourRetriever.from_index(index, HashReranker().predict, filters=filters),
+    ):
+        assert {one.node_id for one in retriever.retrieve("query 1")} == {"d10", "d11", "d40"}
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [
+        MetadataFilters(filters=[MetadataFilter(key="page", operator="!=", value=1)]),
+        MetadataFilters(filters=[PAGES], condition="not"),
+    ],
+)
+def test_filters_that_cannot_be_kept_are_refused(searcher, filters):
+    with pytest.raises(TourError, match="filter"):
+        TourRetriever(searcher, filters=filters)
+    with pytest.raises(TourError, match="search_kwargs"):
+        TourRetriever(searcher, search_kwargs={})
 
 
 @pytest.mark.parametrize("embedded", [True, False])

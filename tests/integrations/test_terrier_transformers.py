@@ -42,6 +42,7 @@ def test_results_are_those_of_the_searcher(toy, topics, searcher):
     assert list(results.columns) == ["qid", "query", "docno", "score", "rank", "text"]
     assert results["rank"].tolist() == [*range(20)] * 7
     assert results["text"].tolist() == [toy.texts[docno] for docno in results["docno"]]
+    assert set(Tour(searcher, filter={"page": {"lt": 3}})(topics)["docno"]) == {"d0", "d1", "d2"}
 
 
 def test_columns_of_queries_are_kept_and_those_of_documents_are_not(topics, searcher):

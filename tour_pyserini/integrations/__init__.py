@@ -16,6 +16,7 @@ from tour_pyserini.searchers.searcher import TourSearcher
 
 KEY = "tour"
 """The key of a document's metadata that holds what TouR knows of it."""
+_SIGNS = {"==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
 
 
 def store_searcher(
@@ -24,6 +25,7 @@ def store_searcher(
     embed: Callable[[str], Sequence[float]],
     score: Any,
     *,
+    fields: Mapping[str, Mapping[str, Any]],
     cosine: bool,
     settings: Mapping[str, Any],
 ) -> TourSearcher:
@@ -34,10 +36,10 @@ def store_searcher(
         texts: its passage, by id.
         embed: from a query to its vector [d].
         score: where labels come from, as `TourSearcher.from_vectors` takes it.
+        fields: its metadata, which filters read, by id.
         cosine: whether the store compares by cosine: vectors then get length 1.
         settings: of `TourSearcher.from_vectors`.
     """
-    refuse_unknown([name for name in settings if "filter" in name])
     if not vectors:
         raise TourError("the vector store has no documents with vectors; add them before making a retriever.")
     try:
@@ -50,8 +52,20 @@ def store_searcher(
         {docid: texts[docid] for docid in vectors},
         lambda query: shape(embed(query)),
         score,
+        fields=fields,
         **settings,
     )
+
+
+def condition(field: str, sign: str, value: Any) -> dict[str, Any]:
+    """A condition on a field in our language, from the sign that LlamaIndex and Haystack write.
+
+    Raises:
+        TourError: if we have no such condition.
+    """
+    if sign not in _SIGNS:
+        raise TourError(f"the filter compares {field!r} by {sign!r}, and filters here have {', '.join(_SIGNS)}.")
+    return {field: {_SIGNS[sign]: value}}
 
 
 def open_searcher(fields: Mapping[str, Any]) -> TourSearcher:
@@ -98,8 +112,8 @@ def refuse_unknown(names: Collection[str]) -> None:
     """
     if names:
         raise TourError(
-            f"a TourRetriever has no {', '.join(sorted(names))}: it searches all its documents and cannot filter them; "
-            "make one of the documents that may be found."
+            f"a TourRetriever has no {', '.join(sorted(names))}; leave it out. What may be found is said by filter= "
+            "(filters= in LlamaIndex and Haystack)."
         )
 
 

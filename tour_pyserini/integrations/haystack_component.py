@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.integrations import KEY, check_store, open_searcher, rank_documents, refuse_unknown, store_searcher
+from tour_pyserini.integrations import KEY, check_store, condition, open_searcher, rank_documents, store_searcher
 from tour_pyserini.searchers.list_reranker import TourReranker
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
@@ -79,6 +79,7 @@ class TourRetriever:
             {docid: document.content or "" for docid, document in found.items()},
             lambda query: embedder.run(text=query)["embedding"],
             score,
+            fields={docid: document.meta for docid, document in found.items()},
             cosine=store.embedding_similarity_function == "cosine",
             settings=settings,
         )
@@ -91,12 +92,12 @@ class TourRetriever:
         """The documents of a query, best first; `top_k` as the component was made, unless it is given.
 
         Raises:
-            TourError: if there are `filters`, which Haystack's own retrievers have.
+            TourError: if `filters` are not Haystack's, or compare in a way that filters here do not have.
         """
-        refuse_unknown(["filters"] if filters else [])
         self.warm_up()
         assert self._searcher is not None
-        path = search_path(self._searcher, query, self._top_k if top_k is None else top_k)
+        wanted = _condition(filters) if filters else None
+        path = search_path(self._searcher, query, self._top_k if top_k is None else top_k, filter=wanted)
         return {"documents": [self._document(path, hit) for hit in path.hits]}
 
     @component.output_types(documents=list[Document])
@@ -109,6 +110,16 @@ class TourRetriever:
     def _document(self, path: SearchPath, hit: PathHit) -> Document:
         known = self._documents.get(hit.docid) or Document(id=hit.docid, content=hit.text)
         return replace(known, score=hit.score, embedding=None, meta={**known.meta, KEY: path.metadata(hit)})
+
+
+def _condition(given: Any) -> dict[str, Any]:
+    """Haystack's filters in our language."""
+    match given:
+        case {"operator": "AND" | "OR" as joined, "conditions": list(parts)}:
+            return {joined.lower(): [_condition(one) for one in parts]}
+        case {"operator": str(sign), "field": str(field), "value": value}:
+            return condition(field.removeprefix("meta."), sign, value)
+    raise TourError(f"{given!r:.100} is no filter: fields, ==, >, >=, <, <= and in, joined by AND and OR.")
 
 
 @component

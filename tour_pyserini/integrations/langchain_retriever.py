@@ -30,15 +30,17 @@ class TourRetriever(BaseRetriever):
     Attributes:
         searcher: a `TourSearcher`.
         k: documents that are returned.
+        filter: which documents may be found, see `TourSearcher.search`; one that is given to `invoke` holds too.
         metadata_of: further metadata of documents, by docid.
 
     Example:
-        retriever = TourRetriever(searcher=searcher, k=5)
-        documents = retriever.invoke("do statins prevent stroke", k=3)
+        retriever = TourRetriever(searcher=searcher, k=5, filter={"lang": "en"})
+        documents = retriever.invoke("do statins prevent stroke", k=3, filter={"year": {"gte": 2020}})
     """
 
     searcher: Any
     k: int = 10
+    filter: Any = None
     metadata_of: Mapping[str, Mapping[str, Any]] = {}
 
     def __init__(self, **fields: Any) -> None:
@@ -46,32 +48,44 @@ class TourRetriever(BaseRetriever):
         super().__init__(**fields)
 
     @classmethod
-    def from_vectorstore(cls, store: InMemoryVectorStore, score: Any, *, k: int = 10, **settings: Any) -> Self:
+    def from_vectorstore(
+        cls, store: InMemoryVectorStore, score: Any, *, k: int = 10, filter: Any = None, **settings: Any
+    ) -> Self:
         """Search the documents that an `InMemoryVectorStore` has now, by cosine, as it does.
 
         Args:
             store: the store; its own embeddings encode queries.
             score: where labels come from: a function from pairs (query, passage) to scores, or a re-ranker.
             k: documents that are returned.
+            filter: which documents may be found: a condition on their metadata, or their ids.
             settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
         """
         check_store(store, InMemoryVectorStore)
         found = dict(store.store)
+        metadata = {docid: entry["metadata"] for docid, entry in found.items()}
         searcher = store_searcher(
             {docid: entry["vector"] for docid, entry in found.items()},
             {docid: entry["text"] for docid, entry in found.items()},
             store.embeddings.embed_query,
             score,
+            fields=metadata,
             cosine=True,
             settings=settings,
         )
-        return cls(searcher=searcher, k=k, metadata_of={docid: entry["metadata"] for docid, entry in found.items()})
+        return cls(searcher=searcher, k=k, filter=filter, metadata_of=metadata)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, **unknown: Any
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filter: Any = None,
+        **unknown: Any,
     ) -> list[Document]:
         refuse_unknown(unknown)
-        path = search_path(self.searcher, query, self.k if k is None else k)
+        searcher = self.searcher if self.filter is None else self.searcher.only(self.filter)
+        path = search_path(searcher, query, self.k if k is None else k, filter=filter)
         return [
             Document(
                 id=hit.docid,

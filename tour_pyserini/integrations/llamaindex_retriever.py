@@ -6,7 +6,7 @@ from inspect import signature
 from typing import Any, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.integrations import KEY, check_store, rank_documents, refuse_unknown, store_searcher
+from tour_pyserini.integrations import KEY, check_store, condition, rank_documents, refuse_unknown, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -16,7 +16,12 @@ from llama_index.core import VectorStoreIndex  # noqa: E402
 from llama_index.core.postprocessor.types import BaseNodePostprocessor  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever  # noqa: E402
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode  # noqa: E402
-from llama_index.core.vector_stores import SimpleVectorStore  # noqa: E402
+from llama_index.core.vector_stores import (  # noqa: E402
+    FilterCondition,
+    MetadataFilter,
+    MetadataFilters,
+    SimpleVectorStore,
+)
 
 
 class TourRetriever(BaseRetriever):
@@ -32,28 +37,40 @@ class TourRetriever(BaseRetriever):
     """
 
     def __init__(
-        self, searcher: Any, *, k: int = 10, nodes: Mapping[str, BaseNode] | None = None, **options: Any
+        self,
+        searcher: Any,
+        *,
+        k: int = 10,
+        filters: Any = None,
+        nodes: Mapping[str, BaseNode] | None = None,
+        **options: Any,
     ) -> None:
         """Retrieve with a searcher.
 
         Args:
             searcher: a `TourSearcher`.
             k: nodes that are returned.
+            filters: which nodes may be found: LlamaIndex's MetadataFilters, or what `TourSearcher.search` takes.
             nodes: the node of each docid, where nodes are more than their text.
             options: those of LlamaIndex's retrievers, such as `callback_manager`.
         """
         refuse_unknown(set(options) - set(signature(BaseRetriever).parameters))
         super().__init__(**options)
-        self._searcher, self._k, self._nodes = searcher, k, nodes or {}
+        wanted = _condition(filters) if isinstance(filters, MetadataFilters) else filters
+        self._searcher = searcher if filters is None else searcher.only(wanted)
+        self._k, self._nodes = k, nodes or {}
 
     @classmethod
-    def from_index(cls, index: VectorStoreIndex, score: Any, *, k: int = 10, **settings: Any) -> Self:
+    def from_index(
+        cls, index: VectorStoreIndex, score: Any, *, k: int = 10, filters: Any = None, **settings: Any
+    ) -> Self:
         """Search the nodes that a `VectorStoreIndex` has now, by cosine, as it does.
 
         Args:
             index: an index over LlamaIndex's own vector store; its embedding model encodes queries.
             score: where labels come from: a function from pairs (query, passage) to scores, or a re-ranker.
             k: nodes that are returned.
+            filters: which nodes may be found, by their metadata or ids.
             settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
         """
         store = index.vector_store
@@ -65,10 +82,11 @@ class TourRetriever(BaseRetriever):
             {docid: node.get_content(MetadataMode.EMBED) for docid, node in nodes.items()},  # what was encoded
             index._embed_model.get_query_embedding,
             score,
+            fields={docid: node.metadata for docid, node in nodes.items()},
             cosine=True,
             settings=settings,
         )
-        return cls(searcher, k=k, nodes=nodes)
+        return cls(searcher, k=k, filters=filters, nodes=nodes)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         path = search_path(self._searcher, query_bundle.query_str, self._k)
@@ -122,6 +140,20 @@ class TourPostprocessor(BaseNodePostprocessor):
         )
         found = [(nodes[position].node, score, told) for position, score, told in ranked][: self.top_n]
         return [NodeWithScore(node=_told(node.model_copy(), told), score=score) for node, score, told in found]
+
+
+def _condition(given: MetadataFilters | MetadataFilter) -> dict[str, Any]:
+    """LlamaIndex's filters in our language.
+
+    Raises:
+        TourError: if we have no such condition.
+    """
+    if isinstance(given, MetadataFilter):
+        return condition(given.key, given.operator.value, given.value)
+    joined = given.condition or FilterCondition.AND
+    if joined == FilterCondition.NOT:
+        raise TourError("filters here have and and or, and no not; say what may be found.")
+    return {joined.value: [_condition(one) for one in given.filters]}
 
 
 def _told(node: BaseNode, told: Mapping[str, Any]) -> BaseNode:

@@ -30,7 +30,14 @@ class Tour(pt.Transformer):
     """
 
     def __init__(
-        self, searcher: Any, *, num_results: int = 1000, batch_size: int = 64, text: bool = False, vectors: bool = False
+        self,
+        searcher: Any,
+        *,
+        num_results: int = 1000,
+        batch_size: int = 64,
+        text: bool = False,
+        vectors: bool = False,
+        filter: Any = None,
     ) -> None:
         """Retrieve with a searcher.
 
@@ -40,8 +47,9 @@ class Tour(pt.Transformer):
             batch_size: queries that advance together; results do not depend on it.
             text: whether results have the passages (`text`).
             vectors: whether results have vectors (`query_vec`, the optimised one, and `doc_vec`).
+            filter: which documents may be found, see `TourSearcher.search`.
         """
-        self.searcher = searcher
+        self.searcher = searcher if filter is None else searcher.only(filter)
         self.num_results, self.batch_size, self.text, self.vectors = num_results, batch_size, text, vectors
 
     def __repr__(self) -> str:

@@ -98,7 +98,7 @@ class SearchPath:
         return path + hits_html(["rank", "docid", "passage", "score", "label", "rank before"], hits)
 
 
-def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 1) -> SearchPath:
+def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 1, *, filter: Any = None) -> SearchPath:
     """Search with one query and keep its path; the list is that of `search`.
 
     Args:
@@ -106,12 +106,13 @@ def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 
         query: the query's text.
         k: length of the list.
         threads: threads of search.
+        filter: which documents may be found, see `TourSearcher.search`.
 
     Example:
         path = search_path(searcher, "do statins prevent stroke")
         print([(hit.docid, hit.rank_before, hit.label) for hit in path.hits], len(path.lists))
     """
-    rounds = list(searcher.rounds(query, k, threads))
+    rounds = list(searcher.rounds(query, k, threads, filter=filter))
     ranks = [{hit.docid: rank for rank, hit in enumerate(one.hits, start=1)} for one in rounds]
     last = rounds[-1]
     hits = [
