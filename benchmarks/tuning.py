@@ -51,9 +51,9 @@ class Replayed(NamedTuple):
         name: of the collection.
         trials: the settings that `tune` chooses from.
         recipes: values of the first measure by the recipe's name, [queries].
-        features: of the first hits with each settings, [settings, queries, hits, 5].
+        features: of the first hits with each settings, [settings, queries, hits, 4].
         relevant: whether they are, [settings, queries, hits].
-        absent: features of the default's hits where the relevant documents were taken away, [queries, hits, 5].
+        absent: features of the default's hits where the relevant documents were taken away, [queries, hits, 4].
     """
 
     name: str
@@ -156,7 +156,7 @@ def tuned(
 
     Returns:
         the mean gain on the unjudged queries of each draw; the mean value of each query over the draws in which it was
-        not judged; the rows that were chosen.
+        not judged, NaN if there was none; the rows that were chosen.
     """
     value, gains = one.trials.values[MEASURES[0]], one.trials.gains
     queries, rows, found = value.shape[1], [], np.zeros(count)
@@ -167,7 +167,7 @@ def tuned(
         found[at] = gains[row, others].mean()
         total[others] += value[row, others]
         times[others] += 1
-    return found, total / np.maximum(times, 1), rows
+    return found, np.where(times > 0, total, np.nan) / np.maximum(times, 1), rows
 
 
 def worst(gains: Floats) -> float:
@@ -190,8 +190,9 @@ def gains_table(collections: Sequence[Replayed], rule: Callable[[Trials], int], 
             line.append(f"{gains.mean():+.4f} ({worst(gains):+.3f})")
         body.append(line)
         best = max(one.recipes, key=lambda name: one.recipes[name].mean())
-        difference = values - one.recipes[best]
-        p = ttest_rel(values, one.recipes[best]).pvalue
+        measured = ~np.isnan(values)
+        difference = (values - one.recipes[best])[measured]
+        p = ttest_rel(values[measured], one.recipes[best][measured]).pvalue
         against.append([one.name, best, f"{one.recipes[best].mean():.4f}", f"{difference.mean():+.4f}", f"{p:.3f}"])
     body.append(["mean", "", "", *(f"{np.mean(means[size]):+.4f}" for size in SIZES)])
     head = ["collection", "queries", f"default {MEASURES[0]}", *(f"{size} judged" for size in SIZES)]
@@ -241,7 +242,7 @@ def probabilities_table(collections: Sequence[Replayed], count: int) -> Table:
 
 
 def _hits(features: Floats, relevant: Flags, first: int) -> tuple[Floats, Flags]:
-    """Hits [n, 5] of lists [queries, hits, 5], and whether they are relevant [n]."""
+    """Hits [n, 4] of lists [queries, hits, 4], and whether they are relevant [n]."""
     there = ~np.isnan(features[:, :first, 0])
     return features[:, :first][there].astype(np.float64), relevant[:, :first][there] > 0
 
@@ -287,7 +288,7 @@ def measure(args: argparse.Namespace) -> None:
         *([constants_table(collections, grid, args.draws // 4)] if args.constants else []),
     ]
     for table in tables:
-        sys.stdout.write(f"{table.title}\n\n{FORMATS['markdown'](table)}\n\n")
+        sys.stdout.write(f"{FORMATS['markdown'](table)}\n\n")
         sys.stdout.flush()
 
 

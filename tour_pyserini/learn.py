@@ -6,14 +6,13 @@ adapter. What is written is chosen by held-out queries; if they do not gain by i
 is 2. `search --adapter FILE` uses it.
 """
 
-import dataclasses
 import functools
 import hashlib
 import sys
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -25,26 +24,20 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
-from tour_pyserini.flags import Request, option, request_parser, same_option
+from tour_pyserini.flags import flag_name, option, request_parser
 from tour_pyserini.opening import Opener
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vectors import open_vectors
 from tour_pyserini.support.files import check_output
-from tour_pyserini.training.adapter import (
-    FOLDS,
-    SHARPNESS,
-    Choice,
-    LabelledQueries,
-    low_rank,
+from tour_pyserini.training.adapter import FOLDS, SHARPNESS, Choice, LabelledQueries, low_rank
+
+_READ = (
+    *("topics", "topics_format", "index", "corpus", "vectors", "encoder", "encoder_class", "tokenizer", "pooling"),
+    *("l2_norm", "truncate_dim", "query_prefix", "device", "dtype", "trust_remote_code", "reranker"),
+    *("reranker_max_length", "reranker_prompt", "instruction", "backend", "precision", "cache"),
 )
-
-# Groups of flags in --help.
-INPUT, MODELS = "what is read", "models"
-
-_input = functools.partial(option, MISSING, group=INPUT)
-_same = functools.partial(same_option, SearchRequest, group=MODELS)
-
+"""What it takes of a search: the topics, index, passages and models of the searches that left the labels."""
 
 EXAMPLE = """example:
   python -m tour_pyserini.search --topics train.tsv --index indexes/a --corpus a/corpus.jsonl
@@ -59,55 +52,31 @@ BACKGROUND = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnRequest(Request):
+class LearnRequest(SearchRequest):
     """Learn an adapter; the fields are the flags of `python -m tour_pyserini.learn`.
 
-    Index, passages, encoder and re-ranker are those of the searches that left the labels.
+    Topics, index, passages, encoder and re-ranker are those of the searches that left the labels; a topic without a
+    text is left out.
 
     Attributes:
-        reranker: a cross-encoder's name, folder or object, or `default`.
-        topics: the queries whose cached labels are used; one without a text has none, and is left out.
-        output: the adapter file.
         depth: how many of a query's nearest passages are looked up in the score cache.
+        output: the adapter file.
     """
 
-    index: str = _input("FAISS index folder, or the name of a prebuilt index", metavar="DIR")
-    corpus: str = _input("passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name", metavar="FILE")
-    vectors: str | None = same_option(
-        SearchRequest,
-        "vectors",
-        group=INPUT,
-        help="exact vectors for a compressed index, as the searches will have them: the folder of an encoded corpus",
-    )
-    encoder: str | None = _same("encoder", help="query encoder (default: the encoder that built the index)")
-    encoder_class: str | None = _same("encoder_class")
-    tokenizer: str | None = _same("tokenizer")
-    pooling: str | None = _same("pooling", help="how vectors of tokens become one (default: as for the index)")
-    l2_norm: bool | None = _same("l2_norm", help="vectors of unit norm (default: as for the index)")
-    truncate_dim: int | None = _same("truncate_dim")
-    query_prefix: str | None = _same("query_prefix")
-    device: str = _same("device")
-    dtype: str = _same("dtype")
-    trust_remote_code: bool = _same("trust_remote_code")
-    reranker: Any = _same(  # noqa: RUF009 (a dataclass field; Any hides it)
-        "reranker", help="a cross-encoder's name or folder, or `default`"
-    )
-    reranker_max_length: int = _same("reranker_max_length")
-    reranker_prompt: str | None = _same("reranker_prompt")
-    instruction: str | None = _same("instruction")
-    backend: str = _same("backend")
-    precision: str | None = _same("precision")
-    cache: str | None = _same("cache", help="the score cache (default: scores.sqlite in the cache folder)")
+    NO_FLAGS: ClassVar[frozenset[str]] = frozenset(item.name for item in fields(SearchRequest)) - {*_READ, "output"}
 
-    topics: str = _input("the queries whose cached labels are used: topics as `search` takes them")
-    topics_format: str = option("default", "Pyserini's format of topics", group=INPUT, metavar="FORMAT")
-    depth: int = option(200, "passages near a query whose cached labels are looked up", group=INPUT, count=True)
-    output: str = option(MISSING, "the adapter", group="what is written", metavar="FILE")
+    depth: int = option(200, "passages near a query whose cached labels are looked up", count=True)
+    output: str | None = option(None, "the adapter", group="what is written", metavar="FILE", common=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("index", "corpus", "output"):
+            if not getattr(self, name):
+                raise TourError(f"{flag_name(name)} is missing.")
 
     def search_request(self) -> SearchRequest:
         """A search of the index with these models."""
-        names = [item.name for item in dataclasses.fields(self) if item.name not in ("depth", "output")]
-        return SearchRequest(**{name: getattr(self, name) for name in names}, config=TourConfig("dense"))
+        return SearchRequest(**{name: getattr(self, name) for name in _READ}, config=TourConfig("dense"))
 
 
 class LearnSummary(NamedTuple):
@@ -160,14 +129,14 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
         TourError: if there are too few labels.
     """
     opener = opener or Opener()
-    check_output(request.output, [request.topics, request.corpus])
+    check_output(str(request.output), [request.topics, request.corpus])
     search = request.search_request()
     reranker = opener.reranker(search)
     searcher = opener.searcher(search, None).searcher
     store, encoder = as_store(searcher.index), searcher.query_encoder
     ids, queries = _queries(request)
     vectors = encode_queries(encoder, queries, ids, store.dimension)
-    texts = opener.open(open_texts, request.corpus)
+    texts = opener.open(open_texts, str(request.corpus))
     data, rows = _read_cached_labels(request, queries, vectors, reranker, searcher, texts)
     if len(rows) < LEAST_QUERIES:
         raise TourError(
@@ -187,8 +156,8 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
         "chosen": {**choice._asdict(), "sharpness": SHARPNESS, "background": len(data.background), "folds": FOLDS},
     }
     adapter = QueryAdapter(*low_rank(matrix, choice.rank), QueryAdapter.probe(encoder), about)
-    adapter.write(request.output)
-    return LearnSummary(Path(request.output), adapter, choice, len(rows), data.count)
+    adapter.write(str(request.output))
+    return LearnSummary(Path(str(request.output)), adapter, choice, len(rows), data.count)
 
 
 def _read_cached_labels(

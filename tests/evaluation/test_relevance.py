@@ -15,13 +15,12 @@ from tour_pyserini.evaluation.relevance import (
 )
 from tour_pyserini.searchers.search_path import search_path
 
-TRUE = Calibration(intercept=-1.0, label=0.5, standardised=0.8, similarity=2.0, rank=-0.4, unlabelled=-1.0)
+TRUE = Calibration(intercept=-1.0, label=0.5, standardised=0.8, similarity=2.0, rank=-0.4)
 
 
 def hits(random, count):
     """Features of hits, and judgements that are drawn with the probabilities of `TRUE`."""
-    features = np.stack([*random.normal(size=(3, count)), np.log(1 + np.arange(count) % 20), np.zeros(count)], axis=1)
-    features[:, 4] = random.random(count) < 0.2
+    features = np.stack([*random.normal(size=(3, count)), np.log(1 + np.arange(count) % 20)], axis=1)
     return features, random.random(count) < probabilities(TRUE, features)
 
 
@@ -68,8 +67,8 @@ def test_hits_carry_their_probability_and_lists_are_cut(toy):
     (task,) = searcher.run([toy.queries[0]], ["q"], 20)
     features = hit_features(task, 20)
     labels = [task.labels.get(id_) for id_ in task.result.ranking.ids[:20].tolist()]
-    assert [label is None for label in labels] == features[:, 4].astype(bool).tolist() and None in labels
-    assert all(label == row[0] for label, row in zip(labels, features, strict=True) if label is not None)
+    lowest = min(task.labels.values())  # for a hit without a label
+    assert None in labels and [lowest if label is None else label for label in labels] == features[:, 0].tolist()
     first = dict(zip(task.rounds[0].hits.ids.tolist(), task.rounds[0].hits.scores.tolist(), strict=True))
     assert features[0, 2] == first[task.result.ranking.ids[0]] and features[:2, 3].tolist() == [0, np.log(2)]
     assert [hit.relevance for hit in found] == pytest.approx(probabilities(TRUE, features))

@@ -82,7 +82,6 @@ class Calibration(Settings):
     standardised: float = setting(0.0, "weight of the score standardised within the query")
     similarity: float = setting(0.0, "weight of the similarity of the first retrieval")
     rank: float = setting(0.0, "weight of the logarithm of the rank")
-    unlabelled: float = setting(0.0, "added for a hit without a label")
 
 
 def _checked_value(item: dataclasses.Field[Any], value: Any) -> Any:

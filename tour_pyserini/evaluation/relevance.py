@@ -16,6 +16,8 @@ FIRST = 20
 SHOWN = 10
 """Hits of each list that its errors are told of: those that people see."""
 BINS = 10
+PRIOR = 0.1
+"""Variance of the weights (of standardised features) before any judgement; by `benchmarks.tuning`."""
 _FOLDS = 10
 
 
@@ -34,7 +36,7 @@ class Reliability(NamedTuple):
 
 
 def hit_features(task: Task, count: int) -> Floats:
-    """What a search knows of its first hits [m, 5]: label, raw and standardised; similarity; log rank; no label (1).
+    """What a search knows of its first hits [m, 4]: label, raw and standardised; similarity; log rank.
 
     A hit without a label has the lowest label of its query. Similarities are those of the first retrieval.
     """
@@ -49,26 +51,25 @@ def hit_features(task: Task, count: int) -> Floats:
         standard[at],
         [similarity.get(id_, lowest) for id_ in ids],
         np.log(np.arange(1, len(ids) + 1)),
-        [id_ not in place for id_ in ids],
     )
     return np.stack([np.asarray(column, dtype=np.float64) for column in columns], axis=1)
 
 
 def probabilities(calibration: Calibration, features: Floats) -> Floats:
-    """The probability [m] that hits with these features [m, 5] are relevant."""
+    """The probability [m] that hits with these features [m, 4] are relevant."""
     intercept, *weights = dataclasses.astuple(calibration)
     return 1 / (1 + np.exp(-np.clip(intercept + features @ np.array(weights), -500, 500)))
 
 
 def fit_calibration(features: Floats, relevant: Flags) -> Calibration | None:
-    """The logistic model of hits with these features [n, 5]; None where all are relevant, or none is."""
+    """The logistic model of hits with these features [n, 4]; None where all are relevant, or none is."""
     if relevant.all() or not relevant.any():
         return None
     from sklearn.linear_model import LogisticRegression
 
     mean, deviation = features.mean(axis=0), features.std(axis=0)
     deviation[deviation < 1e-9] = np.inf  # what is the same for all hits says nothing
-    model = LogisticRegression(C=1.0).fit((features - mean) / deviation, relevant)
+    model = LogisticRegression(C=PRIOR).fit((features - mean) / deviation, relevant)
     weights = model.coef_[0] / deviation
     fitted = [float(f"{value:.6g}") for value in (model.intercept_[0] - weights @ mean, *weights)]
     return Calibration(**dict(zip((item.name for item in dataclasses.fields(Calibration)), fitted, strict=True)))
@@ -78,7 +79,7 @@ def reliability(features: Sequence[Floats], relevant: Sequence[Flags]) -> Reliab
     """How well the model fits queries that it was not fitted to, each in one of ten parts in turn.
 
     Args:
-        features: those of the hits of each query, [m, 5].
+        features: those of the hits of each query, [m, 4].
         relevant: whether they are relevant, [m].
     """
     told: list[Floats] = []
