@@ -30,14 +30,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = _parser().parse_args(argv)
     args.work.mkdir(parents=True, exist_ok=True)
     opener = Opener()
-    lines = args.stream.read_text(encoding="utf-8").splitlines(keepends=True)
+    stream = Path(args.stream)
+    lines = stream.read_text(encoding="utf-8").splitlines(keepends=True)
     before = _dense(args, None, opener)
     head = ["queries seen", "labels seen", "learnt"]
     for name in MEASURES:
         head += [name, "with adapter", "p"]
     body = []
     for size in sorted(size for size in args.sizes if size <= len(lines)):
-        part = args.work / f"first-{size}{args.stream.suffix}"
+        part = args.work / f"first-{size}{stream.suffix}"
         part.write_text("".join(lines[:size]), encoding="utf-8")
         learnt = _learnt(args, part, opener)
         choice = learnt.choice
@@ -69,8 +70,8 @@ def _dense(args: argparse.Namespace, adapter: Path | None, opener: Opener) -> Pa
     """The run of dense search."""
     output = args.work / f"{adapter.stem if adapter else 'dense'}.trec"
     request = SearchRequest(
-        topics=str(args.test),
-        qrels=str(args.qrels),
+        topics=args.test,
+        qrels=args.qrels,
         index=args.index,
         corpus=args.corpus,
         adapter=str(adapter) if adapter else None,
@@ -84,21 +85,13 @@ def _dense(args: argparse.Namespace, adapter: Path | None, opener: Opener) -> Pa
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.learning_curve",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
-    add("--stream", type=Path, required=True, metavar="FILE", help="topics whose labels are kept, one in a line")
-    add("--test", type=Path, required=True, metavar="FILE", help="topics to measure on")
-    add("--qrels", type=Path, required=True, metavar="FILE", help="their judgements")
-    add("--index", required=True, metavar="DIR")
-    add("--corpus", required=True, metavar="FILE")
-    add("--cache", metavar="FILE", help="the score cache")
-    add("--depth", type=positive, default=200, metavar="N", help="as in `learn`")
-    add("--sizes", type=positive, nargs="+", required=True, metavar="N", help="how many queries of the stream are used")
-    add("--work", type=Path, required=True, metavar="DIR", help="folder for adapters and runs")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("stream", "test", "qrels", "index", "corpus"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--work", type=Path, required=True, help="folder for adapters and runs")
+    parser.add_argument("--sizes", type=positive, nargs="+", required=True, help="queries of the stream that are used")
+    parser.add_argument("--cache", help="the score cache")
+    parser.add_argument("--depth", type=positive, default=200, help="as in `learn`")
     return parser
 
 

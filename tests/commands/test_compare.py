@@ -53,26 +53,6 @@ def test_the_comparison_with_a_baseline_and_the_picture(files, capsys):
     assert (files / "gains.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_significant_differences_are_marked(tmp_path, capsys):
-    queries = [f"q{at}" for at in range(8)]
-    (tmp_path / "qrels").write_text("".join(f"{query} 0 a 1\n" for query in queries))
-    (tmp_path / "good").write_text("".join(f"{query} Q0 a 1 1.0 t\n" for query in queries))
-    for bad in ("bad", "worse"):
-        (tmp_path / bad).write_text("".join(f"{query} Q0 b 1 1.0 t\n" for query in queries))
-    runs = [str(tmp_path / run) for run in ("good", "bad", "worse")]
-
-    def last_columns(*more):
-        compare([str(tmp_path / "qrels"), *runs, "--measures", "RR", "--format", "csv", *more])
-        return [line.split(",")[6:] for line in capsys.readouterr().out.split("\n\n")[1].splitlines()[1:]]
-
-    # 2 of 256 patterns; twice that after the correction over two runs, and no difference between the bad ones.
-    baseline = ["--baseline", runs[0]]
-    assert last_columns(*baseline) == [["0.0078", "0.0156", "*"]] * 2
-    assert last_columns(*baseline, "--alpha", "0.01") == [["0.0078", "0.0156", ""]] * 2
-    assert last_columns("--baseline", runs[1]) == [["0.0078", "0.0156", "*"], ["1.0000", "1.0000", ""]]
-    assert last_columns(*baseline, "--test", "t") == [["0e+00", "0e+00", "*"]] * 2  # all differences are equal
-
-
 def test_splits_count_the_topics_in_the_order_of_their_file(files, capsys):
     (files / "splits.jsonl").write_text(
         '{"id": 0, "labels": ["total"]}\n{"id": 1, "labels": ["total", "no_overlap"]}\n'
@@ -87,22 +67,6 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, capsys):
         ["no_overlap", "one.trec", "1", "1.0000"],  # q1, the second of the topics
         ["no_overlap", "two.trec", "1", "1.0000"],
     ]
-
-
-def test_no_line_is_wider_than_100_columns_and_records_say_how_runs_were_made(files, capsys):
-    for name, pairs in (("one", 20), ("two", 60)):
-        record = {
-            "config": f"method={'hard' if pairs > 20 else 'rerank'} depth=30",
-            "files": {"index": {"path": "indexes/scifact"}, "sparse": {"path": "indexes/scifact/bm25"}},
-            "models": {"reranker": "onnx-graph:" + "0123456789abcdef" * 4},
-            "costs": {"queries": 2, "updates": 3, "pairs": pairs, "scored": pairs, "seconds": {}},
-        }
-        (files / f"{name}.trec.json").write_text(json.dumps(record))
-    call("--baseline", "two.trec", measures="RR Success@1 R@100 nDCG@10 P@5 AP R@10 Success@5 P@10 nDCG@100")
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 100
-    assert "one.trec  rerank  scifact + bm25  onnx-graph:01234567          10.0" in out
-    assert "\nUnlike two.trec: labels/query of one.trec. " in out
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,7 @@ CUTOFFS = (1, 5, 20, 100)
     [("nq-wiki/queries.nq-test.jsonl", False), ("odqa-topics/topics.dpr.curated.test.txt", True)],
 )
 def test_pyserinis_evaluation_gives_the_same_accuracies(shared, tmp_path, capsys, topics, regex):
-    """On 200 questions, as means and question by question, with our judgements and with its own."""
+    """On 200 questions, with our judgements and with its own."""
     chance, folder = random.Random(7), shared / "collections"
     lines = (folder / topics).read_text(encoding="utf-8").splitlines(keepends=True)
     topics, corpus = str(tmp_path / topics.split("/")[1]), str(folder / "nq-wiki" / "corpus.jsonl")
@@ -160,15 +160,10 @@ def test_pyserinis_evaluation_gives_the_same_accuracies(shared, tmp_path, capsys
         return {line.split("\t")[0]: line.split()[-1] for line in capsys.readouterr().out.splitlines()}
 
     assert accuracies(retrieval) == ours
-    by_question = {}
-    for metric in ir_measures.iter_calc(measures.values(), qrels, hits):
-        by_question.setdefault(metric.query_id, {})[f"Top{metric.measure['cutoff']}"] = f"{metric.value:.4f}"
     for question in retrieval.values():  # without our judgements
         for context in question["contexts"]:
             del context["has_answer"]
     assert accuracies(retrieval) == ours
-    for qid in chance.sample(sorted(retrieval), 20):
-        assert accuracies({qid: retrieval[qid]}) == by_question[qid], qid
 
 
 def synthetic_run(questions, docids, chance):

@@ -1,11 +1,10 @@
 import itertools
 import math
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -54,24 +53,9 @@ def _signs(count):
     return itertools.product((1, -1), repeat=count)
 
 
-@settings(max_examples=40, deadline=None)
-@given(gain_lists)
-def test_p_values_are_probabilities_that_ignore_the_sign(gained):
-    gained = np.array(gained)
-    for test in (randomisation_p, t_p):
-        assert 0 <= test(gained) <= 1
-        assert test(gained) == test(-gained)
-
-
-def test_more_than_twelve_gains_are_sampled_with_a_fixed_seed_and_little_memory(monkeypatch):
+def test_more_than_twelve_gains_are_sampled_with_a_fixed_seed(monkeypatch):
     assert randomisation_p(np.ones(13)) == randomisation_p(np.ones(13)) != 2 / 8192
     assert randomisation_p(np.ones(500)) == 1 / 100_001  # the observed pattern itself counts
-    gained = np.random.default_rng(0).normal(size=700)
-    tracemalloc.start()
-    randomisation_p(gained)  # all at once would be 560 MB
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 64 << 20
     few = np.random.default_rng(0).normal(0.3, 1, size=12)
     exact = randomisation_p(few)
     monkeypatch.setattr(paired_tests, "ENUMERATED_UP_TO", 0)
@@ -127,15 +111,3 @@ def test_comparisons_with_a_baseline_by_hand():
     assert [tuple(each.outcomes) for each in found] == [(3, 1, 0), (0, 4, 0), (0, 3, 1), (3, 0, 1)]
     assert [each.p for each in found] == [0.25, 1, 1, 10 / 16]
     assert [each.adjusted for each in found] == [1, 1, 1, 1]  # 4 x 0.25, and never above 1
-
-
-def test_holms_correction_by_hand():
-    def of_12(signs):  # gains of 1 and -1
-        return np.array([1.0] * signs + [-1.0] * (12 - signs))
-
-    base = MeasuredRun("base", Path("base"), {"RR": np.zeros(12)}, {"RR": 0.0}, np.ones(12, dtype=bool), None)
-    others = [base._replace(name=str(wins), values={"RR": of_12(wins)}) for wins in (12, 10, 11)]
-    p = [(2 * sum(math.comb(12, losses) for losses in range(most + 1))) / 4096 for most in (0, 2, 1)]
-    found = compare_with_baseline(base, others)
-    assert [each.p for each in found] == pytest.approx(p)
-    assert [each.adjusted for each in found] == pytest.approx([3 * p[0], p[1], 2 * p[2]])

@@ -120,11 +120,3 @@ def test_an_index_of_other_phrases_is_refused(case):
         case.command("--condition", "hard", indexes={"flat": {"flags": {"filter-threshold": 0.5}}})
     with pytest.raises(TourError, match="built with another kind of index"):
         case.command("--condition", "hard", indexes={"flat": {"flags": {"factory": "IVF2,Flat"}}})
-
-
-def test_measures_that_runs_cannot_have_are_refused(case):
-    assert case.command(measures=["Success@2"]) == 0
-    with pytest.raises(TourError, match=r"dense\.trec\.gz has no predicted answers"):
-        case.command("--report")
-    with pytest.raises(TourError, match="no measure of runs"):
-        case.command(measures=["EM@1"])

@@ -70,24 +70,6 @@ def planned(tmp_path, locations, values=None, **flags):
     return plan_search(experiment, setup, experiment.conditions["only"], locations, output=output, qrels=None)
 
 
-def test_a_search_as_a_command_line_and_as_settings_for_its_record(tmp_path, locations):
-    flags = {"method": "rerank", "depth": 30, "early-stopping": False, "score-weight": 0.5}
-    search = planned(tmp_path, locations, {**definition(), "plugins": ["peers/gar.py"]}, **flags)
-    shared = "--reranker-threads 1 --method rerank --depth 30 --no-early-stopping --score-weight 0.5 --hits 20"
-    assert search.command() == (
-        "python -m tour_pyserini.search --plugin peers/gar.py --topics data/topics.tsv --corpus data/corpus.jsonl "
-        f"--reranker models/reranker {shared} --index {tmp_path}/indexes/letters.tiny.pq "
-        f"--vectors {tmp_path}/indexes/letters.tiny.flat --output {tmp_path}/a.trec"
-    )
-    assert search.settings == (
-        "--encoder '${MODELS}/encoder' --threads 1 --pq --pq-m 4 --pq-nbits 4 --vectors flat "
-        "--topics '${DATA}/topics.tsv' --corpus '${DATA}/corpus.jsonl' "
-        f"--reranker '${{MODELS}}/reranker' {shared}"
-    )
-    assert '--topics "${DATA}/topics.tsv"' in search.portable_command()
-    assert '--index "${INDEXES}/letters.tiny.pq"' in search.portable_command()
-
-
 @pytest.mark.parametrize(
     ("flags", "says"),
     [

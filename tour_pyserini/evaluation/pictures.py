@@ -17,7 +17,7 @@ GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distin
 
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")
 """The colours of Okabe and Ito, and two more."""
-_MARKERS = "osD^vPX*"
+MARKERS = "osD^vPX*"
 _SUFFIXES = (".png", ".pdf", ".svg")
 _CROWDED = 80  # from this many queries on, bars have no gaps between them
 
@@ -108,7 +108,7 @@ def draw_tuning(
     figure = Figure(figsize=(9.6 if reliability else 5.4, 4.2), layout="constrained")
     panels = figure.subplots(1, 2 if reliability else 1, squeeze=False)[0]
     for number, (name, points) in enumerate(curves.items()):
-        style = {"marker": _MARKERS[number % len(_MARKERS)], "label": name, "markersize": 5, "linewidth": 1.4}
+        style = {"marker": MARKERS[number % len(MARKERS)], "label": name, "markersize": 5, "linewidth": 1.4}
         panels[0].plot(*zip(*points, strict=True), color=COLORS[number % len(COLORS)], **style)
     panels[0].set(xlabel="labels per query", ylabel=measure)
     panels[0].legend(fontsize=8, frameon=False)
@@ -134,15 +134,5 @@ def save_picture(figure: Any, output: str | os.PathLike[str], *, dpi: int = 150)
         output: its file; what it ends with (.png, .pdf, .svg) is its format, and PNG is the format without one.
         dpi: pixels per inch.
     """
-    kind = Path(output).suffix.lower().lstrip(".") or "png"
     with atomic_replace(output) as partial:
-        if kind != "png":
-            figure.savefig(partial, dpi=dpi, format=kind)
-            return
-        from PIL import Image
-
-        drawn = io.BytesIO()
-        figure.savefig(drawn, dpi=dpi, format="png")
-        with Image.open(drawn) as picture:  # diagrams need no more than 256 colours, and a third of the bytes
-            few = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        few.save(partial, format="png", optimize=True, dpi=(dpi, dpi))
+        figure.savefig(partial, dpi=dpi, format=Path(output).suffix.lower().lstrip(".") or "png")

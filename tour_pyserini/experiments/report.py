@@ -13,7 +13,7 @@ from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import BaselineComparison, compare_with_baseline, gains, pooled_gain
-from tour_pyserini.evaluation.pictures import save_picture
+from tour_pyserini.evaluation.pictures import COLORS, MARKERS, save_picture
 from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, split_table
 from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup, TableDefinition
 from tour_pyserini.experiments.measuring import Results, Scorers
@@ -22,9 +22,6 @@ from tour_pyserini.support.files import atomic_write
 
 ALPHA = 0.05  # level of significance
 WIDTH = 100  # characters of a line of text
-# The colours of Okabe and Ito, which colour-blind readers can distinguish, and two more.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")
-_MARKERS = "osD^vPX*"
 
 LABELS = "labels/query: passages that the re-ranker scored for a query."
 PAPER = "(paper): published."
@@ -295,8 +292,8 @@ def _draw(
 
 def _draw_curve(panel: Any, curve: _Curve, number: int, *, across: bool) -> Any:
     """Draw a curve in the colour and with the marker of its number; across: one point as a horizontal line."""
-    color = _COLORS[number % len(_COLORS)]
+    color = COLORS[number % len(COLORS)]
     if across:
         return panel.axhline(curve.points[0][1], color=color, linestyle=":", linewidth=1.2)
     xs, ys = zip(*curve.points, strict=True)
-    return panel.plot(xs, ys, color=color, marker=_MARKERS[number % len(_MARKERS)], markersize=4, linewidth=1.2)[0]
+    return panel.plot(xs, ys, color=color, marker=MARKERS[number % len(MARKERS)], markersize=4, linewidth=1.2)[0]
