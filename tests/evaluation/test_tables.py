@@ -14,12 +14,9 @@ from tour_pyserini.evaluation.tables import (
     split_table,
 )
 
+LINES = [["a_b.trec", "P@5", "-0.1250", "*"], ["c,d|e.trec", "RR", "+0.5000", ""]]
 TABLE = Table(
-    [
-        ["run", "measure", "difference", "sign"],
-        ["a_b.trec", "P@5", "-0.1250", "*"],
-        ["c,d|e.trec", "RR", "+0.5000", ""],
-    ],
+    [["run", "measure", "difference", "sign"], *LINES],
     words=2,
     title="Against base: 100% * sure",
     legend="*: sure",
@@ -30,9 +27,9 @@ TABLE = Table(
     ("name", "title", "line"),
     [
         ("text", "Against base: 100% * sure", "a_b.trec    P@5         -0.1250     *"),
-        ("markdown", r"Against base: 100% \* sure", r"| c,d\|e.trec | RR | +0.5 |  |"),
+        ("markdown", r"Against base: 100% \* sure", r"| c,d\|e.trec | RR | +0.5000 |  |"),
         ("latex", "% Against base: 100% * sure", r"a\_b.trec & P@5 & -0.1250 & * \\"),
-        ("csv", "run,measure,difference,sign", '"c,d|e.trec",RR,+0.5,'),
+        ("csv", "run,measure,difference,sign", '"c,d|e.trec",RR,+0.5000,'),
     ],
 )
 def test_each_format_of_a_table(name, title, line):
@@ -45,7 +42,7 @@ def test_a_wide_table_is_cut_into_parts_with_the_words_in_each():
     assert as_text(TABLE, width=32).splitlines()[2:9] == [
         "run         measure  difference",
         "a_b.trec    P@5         -0.1250",
-        "c,d|e.trec  RR             +0.5",
+        "c,d|e.trec  RR          +0.5000",
         "",
         "run         measure  sign",
         "a_b.trec    P@5         *",
