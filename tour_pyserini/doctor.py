@@ -108,12 +108,12 @@ def check_installation(*, load: bool = False) -> InstallationReport:
         >>> [finding.name for finding in report.findings if finding.status != "ok"]  # doctest: +SKIP
         []
     """
-    return InstallationReport([_examine(name, look, load) for name, look in CHECKS.items()])
+    return InstallationReport([_examine(name, check, load) for name, check in CHECKS.items()])
 
 
-def _examine(name: str, look: Callable[[bool], str], load: bool) -> Finding:
+def _examine(name: str, check: Callable[[bool], str], load: bool) -> Finding:
     try:
-        return Finding(name, "ok", look(load))
+        return Finding(name, "ok", check(load))
     except TourError as error:
         # The message names the problem and, after the last semicolon, what to do.
         found, _, remedy = str(error).rstrip(".").rpartition("; ")
@@ -126,7 +126,7 @@ def _examine(name: str, look: Callable[[bool], str], load: bool) -> Finding:
 def _package(module: str, install: str, extra: str | None = None) -> Callable[[bool], str]:
     """A check that a Python package is installed, or can be imported: its version."""
 
-    def look(load: bool) -> str:
+    def check(load: bool) -> str:
         _check_present(module, install, extra)
         if load:
             try:
@@ -141,7 +141,7 @@ def _package(module: str, install: str, extra: str | None = None) -> Callable[[b
         except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
             return str(getattr(sys.modules.get(module), "__version__", "version unknown"))
 
-    return look
+    return check
 
 
 def _check_present(module: str, install: str, extra: str | None) -> None:
@@ -174,11 +174,11 @@ def _pyserini(load: bool) -> str:
 def _default_model(package: str, verify: Callable[..., Path], weights: str) -> Callable[[bool], str]:
     """A check that every file of a default model is the expected one."""
 
-    def look(_: bool) -> str:
+    def check(_: bool) -> str:
         _check_present(package, "", "models")
         return f"every file as expected, weights SHA-256 {weights[:12]} ({verify(read_again=True)})"
 
-    return look
+    return check
 
 
 def _processor(_: bool) -> str:

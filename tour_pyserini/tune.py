@@ -32,8 +32,8 @@ from tour_pyserini.evaluation.tuning import (
     Choice,
     JudgedQuery,
     Trials,
+    confidence_interval,
     ingredients,
-    interval,
     labelling_plan,
     settings_to_try,
     try_settings,
@@ -252,7 +252,7 @@ def _table_of_settings(opened: OpenedSearch, recipes: Trials, trials: Trials, ch
     per_label = costs.seconds.get("label", 0.0) / costs.scored if costs.scored else None
 
     def line(name: str, values: Sequence[Floats], labels: Ids) -> None:
-        low, high = interval(values[0])
+        low, high = confidence_interval(values[0])
         seconds = "-" if per_label is None else f"{per_label * labels.mean():.2f}"
         quality = [f"{values[0].mean():.4f}", f"[{low:.4f}, {high:.4f}]", f"{values[1].mean():.4f}"]
         body.append([name, *quality, f"{labels.mean():.1f}", seconds])
@@ -309,7 +309,7 @@ def _advice(trials: Trials, choice: Choice) -> str:
         first = f"Keep the default: other settings gain {gained} on queries that had no part in the choice"
     alone = trials.configs.index(chosen.replace(budget=0, **_UNLABELLED))
     moved = trials.values[MEASURES[0]][choice.row] - trials.values[MEASURES[0]][alone]
-    low, high = interval(moved)
+    low, high = confidence_interval(moved)
     word = "helps" if low > 0 else "harms" if high < 0 else "makes no clear difference"
     return f"{first}; re-ranking {word} here ({moved.mean():+.4f}, 95 % interval {low:+.4f} to {high:+.4f})."
 

@@ -14,8 +14,8 @@ from tour_pyserini.evaluation.tuning import (
     JudgedQuery,
     Trials,
     choose,
+    confidence_interval,
     ingredients,
-    interval,
     labelling_plan,
     settings_to_try,
     tune_trials,
@@ -126,5 +126,5 @@ def test_settings_without_signals_have_no_weights_of_signals():
 
 def test_the_interval_holds_the_mean():
     values = np.random.default_rng(0).normal(0.3, 0.1, 400)
-    low, high = interval(values)
+    low, high = confidence_interval(values)
     assert (low, high) == pytest.approx((values.mean() - 0.0098, values.mean() + 0.0098), abs=0.003)

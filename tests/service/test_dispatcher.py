@@ -84,8 +84,8 @@ def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
         came, patience = time.monotonic() - 10, 1000 * (10 + seconds)
         return SearchJob(query="a", hits=1, config=TourConfig(), arrived=came, deadline_ms=patience)
 
-    awaited(memory.dispatcher.sent([job(60), job(60), job(-1)]))
-    awaited(memory.dispatcher.sent([SearchJob(query="a", hits=1, config=TourConfig())]))
+    awaited(memory.dispatcher.answer_sent([job(60), job(60), job(-1)]))
+    awaited(memory.dispatcher.answer_sent([SearchJob(query="a", hits=1, config=TourConfig())]))
     assert counted(memory, "tour_deadlines_total") == {"yes": 2, "no": 1}
 
 

@@ -254,7 +254,7 @@ def _vector_module(model: Any) -> Any:
     """A module from token ids [1, length] to the vector [1, d], as the exporter needs it."""
     import torch
 
-    class Vector(torch.nn.Module):
+    class VectorModule(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -263,4 +263,4 @@ def _vector_module(model: Any) -> Any:
             features = self.model({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
             return features["sentence_embedding"][:, : self.model.truncate_dim]
 
-    return Vector().eval()
+    return VectorModule().eval()

@@ -257,7 +257,7 @@ def tune_trials(trials: Trials, *, width: float = WIDTH, caution: float = CAUTIO
     return Choice(row, cross, gain)
 
 
-def interval(values: Floats) -> tuple[float, float]:
+def confidence_interval(values: Floats) -> tuple[float, float]:
     """The 95 % confidence interval of a mean by the bootstrap over queries [n]."""
     random = np.random.default_rng(_SEED)
     means = values[random.integers(0, len(values), (_RESAMPLED, len(values)))].mean(axis=1)

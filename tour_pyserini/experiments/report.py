@@ -96,7 +96,7 @@ class Report:
                     shown[setup] = lines
                     title = f"{table.title}: {self._setup_title(setup)}"
                     published = own.paper.get(setup.name, {})
-                    yield from self._compared("condition", self._condition_titles, lines, table, title, published)
+                    yield from self._comparison("condition", self._condition_titles, lines, table, title, published)
             yield from self._mean_tables(table, shown)
 
     def _split_tables(self) -> Iterator[Table]:
@@ -139,9 +139,9 @@ class Report:
                 published = {name: own.paper.get(setup.name, {}).get(condition, {}) for name, setup in setups.items()}
                 where = self._setup_title(next(iter(setups.values())), reranker=False)
                 title = f"{table.title}: {self._condition_titles[condition]}, {where}"
-                yield from self._compared("re-ranker", titles, lines, against_first, title, published)
+                yield from self._comparison("re-ranker", titles, lines, against_first, title, published)
 
-    def _compared(
+    def _comparison(
         self,
         first_column: str,
         titles: Mapping[str, str],

@@ -181,13 +181,13 @@ def next_call(waiting: Sequence[LabelRequest], cost: LabelCost, *, now: float, l
         in_time, least = [last], 1
     for request in late:
         request.end()
-    call = _call(in_time, cost, now=now, least=least)
+    call = _pairs_of_call(in_time, cost, now=now, least=least)
     if call:
         cost.last_call = now
     return call
 
 
-def _call(requests: Sequence[LabelRequest], cost: LabelCost, *, now: float, least: int) -> list[Chosen]:
+def _pairs_of_call(requests: Sequence[LabelRequest], cost: LabelCost, *, now: float, least: int) -> list[Chosen]:
     """The pairs of a call from requests of which each has time for one, in the order in which they are due."""
     call: list[Chosen] = []
     tokens, first_deadline = 0.0, math.inf

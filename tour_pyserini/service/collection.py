@@ -99,7 +99,7 @@ class Collection:
         return Path(display_name(self.reranker)).name
 
     @property
-    def bytes(self) -> int:
+    def index_bytes(self) -> int:
         """Bytes of the index on disk."""
         return sum(file.stat().st_size for file in Path(self.request.index or "").glob("**/*") if file.is_file())
 

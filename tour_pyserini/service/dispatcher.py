@@ -134,9 +134,9 @@ class Dispatcher:
         with self._submitted(jobs):
             answers: list[Answer] = await _unless_gone(request, self._answers(jobs))
         if after is None:
-            await self.sent(jobs)
+            await self.answer_sent(jobs)
         else:
-            after.add_task(self.sent, jobs)
+            after.add_task(self.answer_sent, jobs)
         return answers
 
     async def rerank(self, query: str, passages: Sequence[str], request: Request) -> list[float]:
@@ -174,14 +174,14 @@ class Dispatcher:
         except Exception as error:
             yield error
         else:
-            await self.sent([job])
+            await self.answer_sent([job])
 
-    async def sent(self, jobs: Sequence[SearchJob]) -> None:
+    async def answer_sent(self, jobs: Sequence[SearchJob]) -> None:
         """Told when the answer that is made of these jobs has been sent."""
         for job in jobs:
             if job.deadline_ms is not None:
                 self._metrics.deadlines.labels("yes" if time.monotonic() <= job.deadline else "no").inc()
-        self.searches.sent(max(jobs, key=lambda job: job.labelled))
+        self.searches.answer_sent(max(jobs, key=lambda job: job.labelled))
 
     def new_job(
         self,

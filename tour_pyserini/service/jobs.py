@@ -150,7 +150,7 @@ class SearchJob(Job):
         hits, candidates = searcher.hits_of(self.task, self.hits, min_relevance=self.min_relevance), []
         for rank, hit in enumerate(hits, start=1):
             text = str(self.collection.text(hit.docid))
-            candidates.append(Candidate(**self._shown(hit), rank=rank, text=text, label=labels.get(hit.docid)))
+            candidates.append(Candidate(**self._hit_fields(hit), rank=rank, text=text, label=labels.get(hit.docid)))
         return Answer(
             query=self.query,
             qid=self.qid,
@@ -176,11 +176,11 @@ class SearchJob(Job):
         names = [hit.docid for hit in found.hits]
         told = self._told.add(names, labels, t=found.updates, query=query, vectors=self._vectors)
         for line, hit in zip(told["candidates"], found.hits, strict=True):
-            line |= self._shown(hit)
+            line |= self._hit_fields(hit)
         cosine = float(self._first @ query / norms) if norms else None
         self.lists.append(Round(**told, cosine=cosine, stop=found.stop, costs=self.costs()))
 
-    def _shown(self, hit: Any) -> dict[str, Any]:
+    def _hit_fields(self, hit: Any) -> dict[str, Any]:
         """What every candidate of a message has."""
         judgements, (title, text) = self.collection.judgements, self.collection.text(hit.docid).parts
         judged = judgements and judgements.grade(self.query, hit.docid)

@@ -210,7 +210,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         """Whether the index is here, and how large it is."""
         check(index)
         only_unfiltered(request)
-        return {"downloaded": True, "size_bytes": str(dispatcher.collection.bytes)}
+        return {"downloaded": True, "size_bytes": str(dispatcher.collection.index_bytes)}
 
     @routes.get("/{index}/search", responses=_FOREIGN)
     async def find(

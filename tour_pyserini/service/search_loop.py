@@ -212,7 +212,7 @@ class SearchLoop:
         self._running.difference_update(jobs)
         self._begin()
 
-    def sent(self, job: Job) -> None:
+    def answer_sent(self, job: Job) -> None:
         """Told when the answer of a job is on its way: the next ones know how much time to reserve for that."""
         if job.labelled:
             self._reserve(job).append(time.monotonic() - job.labelled)
