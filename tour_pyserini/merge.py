@@ -157,8 +157,8 @@ def merge(request: MergeRequest) -> MergeSummary:
     lines = [name for name in ("trace", "predictions") if name in flags]
     queries = flags.get("output-queries")
     for name in lines:
-        if output.resolve() == Path(flags[name]).resolve():
-            raise TourError(f"{output} is the --{name} of this search; give another --output.")
+        if Path(flags[name]).resolve() in (output.resolve(), record_path(output).resolve()):
+            raise TourError(f"{flags[name]} is the --{name} of this search; give another --output.")
     for path in (output, *(flags[name] for name in lines)):
         check_output(path, [part.run for part in parts])
     joined = {

@@ -11,7 +11,7 @@ import signal
 import socket
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -23,6 +23,7 @@ from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import display_name
 from tour_pyserini.rerankers.score_cache import is_server
 from tour_pyserini.search_request import SearchRequest
+from tour_pyserini.searchers.hits import Hit
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.devices import cores
 from tour_pyserini.support.files import score_cache
@@ -35,7 +36,7 @@ _OBJECT_STORE = 256 << 20  # bytes; a batch and its results are small
 _ANSWER_SECONDS = 10  # until a cluster has answered
 _VARIABLES = "TOUR_PYSERINI_"  # environment variables with such names are the same in all workers
 
-Batches = Sequence[tuple[Sequence[str], Sequence[Any]]]
+Batches = Sequence[tuple[Sequence[Any], Sequence[Any]]]
 """The ids and queries of each batch."""
 
 
@@ -101,12 +102,6 @@ class _Answer(NamedTuple):
     told: Mapping[str, Any]
 
 
-@dataclass
-class _Hit:
-    docid: str
-    score: float
-
-
 class SearchWorker:
     """Searches batches; the index and the models are opened for the first one."""
 
@@ -159,8 +154,8 @@ class _RaySearcher:
 
         self.costs, self.index_record, self._files = Costs(), dict[str, Any](), files
         self._pool, shared = ActorPool(workers), ray.put(job)
-        for batch in batches:
-            self._pool.submit(lambda worker, batch: worker.search.remote(shared, *batch), batch)
+        for ids, queries in batches:
+            self._pool.submit(lambda worker, batch: worker.search.remote(shared, *batch), ([*map(str, ids)], queries))
 
     def batch_run(self, queries: Any, q_ids: Sequence[str], k: int, threads: int) -> tuple[Floats, dict[str, Any]]:
         """The query vectors [n, d] and the hits by query id of the next batch, which must be the one that is named."""
@@ -179,7 +174,7 @@ class _RaySearcher:
             if file is not None:
                 file.write(getattr(answer, field))
         self.costs, self.index_record = Costs.total([self.costs, answer.costs]), dict(answer.told)
-        return answer.vectors, {qid: [_Hit(*hit) for hit in found] for qid, found in answer.hits.items()}
+        return answer.vectors, {qid: [Hit(*hit) for hit in found] for qid, found in answer.hits.items()}
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ import numpy as np
 
 from tour_pyserini.command import CommandParser, run
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.records import write_record
+from tour_pyserini.data.records import record_path, write_record
 from tour_pyserini.data.runs import open_run
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _FORMAT = "{n_fmt}/{total_fmt} {unit}{postfix} {remaining} {bar}"
 """Counts and the time left come first: where the terminal is narrow, the end of the line is cut off."""
+_Batch = tuple[list[Any], list[Any]]  # ids and queries
 LOG_EVERY = 60.0
 """Seconds between two lines of a log, where standard error is not a terminal."""
 
@@ -143,14 +144,14 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             topics=topics.topics,
             finish=None if is_stream(request.output) else record,
         ) as write_hits,
-        _open_file(request.trace) as trace,
-        _open_file(request.predictions) as predictions,
-        _open_searcher(opener, request, batches, reranker, trace, predictions) as searcher,
+        atomic_write(request.trace) if request.trace else contextlib.nullcontext() as trace,
+        atomic_write(request.predictions) if request.predictions else contextlib.nullcontext() as predictions,
+        _open_searcher(opener, request, batches, reranker, trace=trace, predictions=predictions) as searcher,
         search_bar(len(topics), reranker=reranker, most_labels=most_labels, show=progress) as report,
     ):
         done = nothing = 0
         for ids, queries in batches:
-            optimised, hits = searcher.batch_run(queries, [str(qid) for qid in ids], request.hits, request.threads)
+            optimised, hits = searcher.batch_run(queries, [*map(str, ids)], request.hits, request.threads)
             with searcher.costs.stage("write"):
                 for qid in ids:
                     write_hits(qid, hits[str(qid)])
@@ -182,7 +183,7 @@ def _read_topics(request: SearchRequest) -> Any:
     return topics.judged(judged, request.qrels)
 
 
-def _batches(topics: Any, batch_size: int) -> list[tuple[list[Any], list[Any]]]:
+def _batches(topics: Any, batch_size: int) -> list[_Batch]:
     """The ids and queries of each batch of topics, in their order."""
     try:
         pairs = list(topics)
@@ -192,24 +193,15 @@ def _batches(topics: Any, batch_size: int) -> list[tuple[list[Any], list[Any]]]:
     return [tuple(map(list, zip(*pairs[start : start + batch_size], strict=True))) for start in starts]  # type: ignore[misc]
 
 
-@contextlib.contextmanager
 def _open_searcher(
-    opener: Opener,
-    request: SearchRequest,
-    batches: Sequence[tuple[list[Any], list[Any]]],
-    reranker: Any,
-    trace: IO[str] | None,
-    predictions: IO[str] | None,
-) -> Iterator[Any]:
+    opener: Opener, request: SearchRequest, batches: Sequence[_Batch], reranker: Any, **files: IO[str] | None
+) -> contextlib.AbstractContextManager[Any]:
     """What searches the batches of a request: TouR in this process, or the workers of a Ray cluster."""
     if not request.ray:
-        yield opener.searcher(request, reranker, trace=trace, predictions=predictions)
-        return
+        return contextlib.nullcontext(opener.searcher(request, reranker, **files))
     from tour_pyserini.ray_search import ray_searcher
 
-    named = [([str(qid) for qid in ids], queries) for ids, queries in batches]
-    with ray_searcher(request, named, reranker=reranker, trace=trace, predictions=predictions) as searcher:
-        yield searcher
+    return ray_searcher(request, batches, reranker=reranker, **files)
 
 
 def _recorded_flags(request: SearchRequest) -> dict[str, Any]:
@@ -233,21 +225,13 @@ def _signal_files(request: SearchRequest) -> dict[str, str | None]:
 def _check_outputs(request: SearchRequest) -> None:
     """Find out before the search, not after it, that everything can be written."""
     queries = f"{request.output_queries}/embedding.pkl" if request.output_queries else None
-    given = (request.output, request.trace, request.predictions, queries)
+    record = None if is_stream(request.output) else record_path(str(request.output))
+    given = (request.output, record, request.trace, request.predictions, queries)
     outputs = [Path(path).resolve() for path in given if path and not is_stream(path)]
     for number, path in enumerate(outputs):
         if path in outputs[:number]:
-            raise TourError(f"the run, the trace and the predictions cannot share {path.name}; give each a name.")
+            raise TourError(f"the run, its record, the trace and the predictions cannot share {path.name}.")
         check_output(path, [request.topics, request.corpus, request.qrels, request.adapter, *request.run])
-
-
-@contextlib.contextmanager
-def _open_file(path: str | None) -> Iterator[IO[str] | None]:
-    if path is None:
-        yield None
-    else:
-        with atomic_write(path) as file:
-            yield file
 
 
 DESCRIPTION = """\

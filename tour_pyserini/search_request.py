@@ -40,22 +40,13 @@ BACKENDS = ("auto", "onnx", "torch")
 PRECISIONS = ("fp32", "int8")
 CONTEXTS = ("1", "3", "paragraph", "passage")
 
-# Flags that only passage indexes have, and flags that only phrase indexes have.
+# Flags that only passage indexes have, flags that only phrase indexes have, and flags of queries that are encoded.
 _PASSAGES_ONLY = (
-    *(
-        "vectors",
-        "order",
-        "sparse",
-        "index2",
-        "encoder2",
-        "run",
-        "ef_search",
-        "remove_query",
-        "encoder_class",
-        "pooling",
-    ),
-    *("l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend", "adapter", "filter"),
+    *("vectors", "order", "sparse", "index2", "encoder2", "run", "ef_search", "remove_query", "filter"),
+    *("encoder_class", "pooling", "l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend"),
+    *("adapter", "min_relevance"),
 )
+_VECTORS_ONLY = ("encoder", "encoded_queries", "adapter", "pooling", "query_prefix", "ef_search", "nprobe")
 _PHRASES_ONLY = ("predictions", "unit", "max_words", "context", "title", "separator")
 
 
@@ -105,14 +96,11 @@ class SearchRequest(Request):
     )
     vectors: str | None = _input(
         None,
-        "exact vectors for a compressed index: an encoded corpus, NAME:... of a registered source, or `encode`",
+        "exact vectors for a compressed index: an encoded corpus, a registered source's NAME:..., or `encode`",
         metavar="DIR",
     )
     order: str | None = _input(
-        None,
-        "order of a compressed index's hits: exact, by --vectors, or the index's own (default: exact for every method "
-        "where --vectors is an encoded corpus)",
-        choices=ORDERS,
+        None, "order of a compressed index's hits (default: exact where --vectors is an encoded corpus)", choices=ORDERS
     )
     sparse: tuple[Any, ...] = _input(
         (),
@@ -124,7 +112,7 @@ class SearchRequest(Request):
     )
     index2: tuple[str, ...] = _input(
         (),
-        "find candidates with another encoder's index of the same corpus too: a folder or a prebuilt name",
+        "find candidates by another encoder's index of the same corpus too: a folder or a prebuilt name",
         metavar="DIR",
     )
     encoder2: tuple[str, ...] = _input(
@@ -144,8 +132,7 @@ class SearchRequest(Request):
     remove_query: bool = _input(False, "never retrieve the document that is the query")
     filter: str | None = _input(
         None,
-        'which documents may be found: JSON of a condition on fields of the corpus, {"year": {"gte": 2020}}, or of a '
-        "list of docids; or an expression of the vector database",
+        'documents that may be found: {"year": {"gte": 2020}}, a list of docids, or what the vector database reads',
         metavar="JSON",
     )
 
@@ -160,21 +147,18 @@ class SearchRequest(Request):
     trace_vectors: bool = _output(False, "write query vectors into the trace too, for python -m tour_pyserini.page")
     hits: int = _output(1000, "hits per topic", count=True, common=True)
     min_relevance: float | None = _output(
-        None,
-        "leave out hits whose probability of relevance is lower; needs --config with what `tune` wrote",
-        metavar="P",
+        None, "leave out hits with a lower probability of relevance; needs --config with what `tune` wrote", metavar="P"
     )
     tag: str | None = _output(None, "the run's tag (default: Tour-METHOD)")
 
     shard: str | None = _work(
         None,
-        "search part i of n of the topics; RUN.shard-i-of-n is written, and python -m tour_pyserini.merge joins them",
+        "search part i of n of the topics, into RUN.shard-i-of-n; python -m tour_pyserini.merge joins them",
         metavar="i/n",
     )
     ray: str | None = _work(
         None,
-        "spread batches over the workers of a Ray cluster: its address, `auto` (the one that runs here, or a new one) "
-        "or `local` (a new one)",
+        "spread batches over a Ray cluster: its address, `auto` (the one that runs here, or a new one) or `local`",
         metavar="ADDRESS",
     )
     ray_workers: int | None = _work(
@@ -190,19 +174,13 @@ class SearchRequest(Request):
     )
     encoder_class: str | None = _work(None, "Pyserini's encoder class; inferred if not given", metavar="CLASS")
     encoder_backend: str = _work(
-        "auto",
-        "what runs the query encoder; auto: onnx where it is faster, else torch; their vectors differ by rounding",
-        choices=ENCODER_BACKENDS,
+        "auto", "what runs the query encoder; auto: onnx where it is faster, else torch", choices=ENCODER_BACKENDS
     )
     tokenizer: str | None = _work(None, "tokenizer, if not the encoder's own", metavar="NAME")
     pooling: str | None = _work(
-        None,
-        "how vectors of tokens become one (default: as for the index, or what the model's files say)",
-        choices=POOLINGS,
+        None, "how vectors of tokens become one (default: as for the index, or as the model says)", choices=POOLINGS
     )
-    l2_norm: bool | None = _work(
-        None, "vectors of unit norm (default: as for the index, or what the model's files say)"
-    )
+    l2_norm: bool | None = _work(None, "vectors of unit norm (default: as for the index, or as the model says)")
     truncate_dim: int | None = _work(None, "dimensions kept of each vector (default: as for the index)", count=True)
     query_prefix: str | None = _work(
         None, "put before each query when it is encoded, instead of the model's own prompt", metavar="TEXT"
@@ -214,9 +192,7 @@ class SearchRequest(Request):
     adapter: str | None = _work(None, "correct the vectors of queries by this file, which `learn` made", metavar="FILE")
     device: str = _work("cpu", "where models run: cpu, cuda:0, ...", common=True)
     dtype: str = _work(
-        "auto",
-        "numbers that models compute with (not ONNX re-rankers); auto: float32 on a CPU, as stored on a GPU",
-        choices=DTYPES,
+        "auto", "numbers that models compute with; auto: float32 on a CPU, as stored on a GPU", choices=DTYPES
     )
     trust_remote_code: bool = _work(False, "run Python code that a model's folder or name brings along")
 
@@ -233,8 +209,7 @@ class SearchRequest(Request):
     reranker_max_length: int = _labels(512, "tokens of a query and a passage together", count=True)
     reranker_prompt: str | None = _labels(
         None,
-        "what a language model reads as a re-ranker, if its files do not say it: a family's name or a JSON file; for a "
-        "chat model, a TOML file",
+        "what a language model reads, if its files do not say it: a family's name or a JSON file; a chat model: TOML",
         metavar="PROMPT",
     )
     instruction: str | None = _labels(
@@ -246,8 +221,7 @@ class SearchRequest(Request):
     )
     cache: str | None = _labels(
         None,
-        "the score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE, which "
-        "machines can share",
+        "the score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE",
         metavar="FILE",
     )
     no_cache: bool = _labels(False, "do not read or write kept labels and query vectors")
@@ -257,14 +231,11 @@ class SearchRequest(Request):
     max_words: int | None = _phrases(None, "most words of a phrase (default: 10)", count=True)
     context: str | None = _phrases(
         None,
-        "what the re-ranker reads: 1 or 3 sentences, the paragraph, or the passage without marks "
-        "(default: what it was trained on, or 3)",
+        "what the re-ranker reads: 1 or 3 sentences, the paragraph, or the passage without marks (default: as trained)",
         choices=CONTEXTS,
     )
-    title: bool | None = _phrases(None, "whether it reads the title first (default: as it was trained, or yes)")
-    separator: str | None = _phrases(
-        None, 'between title and text, e.g. " </s> " (default: as it was trained, or a blank)', metavar="TEXT"
-    )
+    title: bool | None = _phrases(None, "whether it reads the title first (default: as trained)")
+    separator: str | None = _phrases(None, "between title and text (default: as trained)", metavar="TEXT")
 
     plugin: tuple[str, ...] = _work(
         (), "Python files that register methods, kinds of re-rankers or vector sources", metavar="FILE"
@@ -285,43 +256,25 @@ class SearchRequest(Request):
             from tour_pyserini.merge import Shard
 
             Shard.parse(self.shard)
-        second = len(self.encoder2)
-        for wrong, message in (
-            (
-                second and second != len(self.index2),
-                f"--encoder2 names {second} and --index2 {len(self.index2)}; give one encoder for each index, or none: "
-                "then the encoders are those that built the indexes.",
-            ),
-            (self.cache and self.no_cache, "--cache and --no-cache contradict each other; give one of them."),
-            (
-                self.shard and self.output_format not in JOINABLE,
-                f"shards in the format {self.output_format} cannot be joined: use one of {', '.join(JOINABLE)}.",
-            ),
-            (self.ray_workers and not self.ray, "--ray-workers says how many workers Ray starts; give --ray too."),
-            (
-                self.encoder and self.encoded_queries,
-                "--encoder and --encoded-queries both give the queries' vectors; give one of them.",
-            ),
-            (
-                self.adapter and self.encoded_queries,
-                "--adapter corrects vectors of an encoder, not --encoded-queries; give one of them.",
-            ),
-            (self.trace_vectors and not self.trace, "--trace-vectors adds to the trace; give --trace FILE too."),
-            (
-                self.tag is not None and self.tag.split() != [self.tag],
-                f"--tag {self.tag!r} does not fit a run file: give one word.",
-            ),
-            (
-                self.output_format == "kilt" and self.topics_format != "kilt",
-                "--output-format kilt adds to KILT's topics: give them with --topics-format kilt.",
-            ),
-            (
-                self.context == "passage" and self.separator is not None,
-                "--separator cannot be used with --context passage, which reads passages as they are.",
-            ),
-        ):
-            if wrong:
-                raise TourError(message)
+        for one, other in (("cache", "no_cache"), ("encoder", "encoded_queries"), ("adapter", "encoded_queries")):
+            if getattr(self, one) and getattr(self, other):
+                raise TourError(f"{flag_name(one)} and {flag_name(other)} contradict each other; give one of them.")
+        for one, other in (("ray_workers", "ray"), ("trace_vectors", "trace")):
+            if getattr(self, one) and not getattr(self, other):
+                raise TourError(f"{flag_name(one)} changes nothing without {flag_name(other)}; give it too.")
+        if self.encoder2 and len(self.encoder2) != len(self.index2):
+            raise TourError(
+                f"--encoder2 names {len(self.encoder2)} and --index2 {len(self.index2)}; give one encoder for each "
+                "index, or none: then the encoders are those that built the indexes."
+            )
+        if self.shard and self.output_format not in JOINABLE:
+            raise TourError(f"shards in the format {self.output_format} cannot be joined: use {', '.join(JOINABLE)}.")
+        if self.tag is not None and self.tag.split() != [self.tag]:
+            raise TourError(f"--tag {self.tag!r} does not fit a run file: give one word.")
+        if self.output_format == "kilt" and self.topics_format != "kilt":
+            raise TourError("--output-format kilt adds to KILT's topics: give them with --topics-format kilt.")
+        if self.context == "passage" and self.separator is not None:
+            raise TourError("--separator is not used with --context passage, which reads passages as they are.")
 
     @property
     def has_signals(self) -> bool:
@@ -363,10 +316,9 @@ class SearchRequest(Request):
         request._check_index_kind(phrases=phrases)
         if request.config.most_labels and not request.corpus and not store_address(request.index or ""):
             raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
-        if not phrases:
-            request = request.with_signals()
-            if "signal_weight" in request.config.changed() and not request.has_signals:
-                raise TourError("--signal-weight changes nothing without --sparse, --index2 or --run; leave it out.")
+        request = request if phrases else request.with_signals()
+        if "signal_weight" in request.config.changed() and not request.has_signals:
+            raise TourError("--signal-weight changes nothing without --sparse, --index2 or --run; leave it out.")
         request._check_inputs(phrases=phrases)
         output = request.output or f"runs/{name}.{method}.trec"
         predictions = request.predictions or (
@@ -401,9 +353,13 @@ class SearchRequest(Request):
                 "--sparse, --index2 and --order need an --index; without one, --run names all that is ranked."
             )
         defaults = {item.name: item.default for item in dataclasses.fields(self)}
-        for name in _PASSAGES_ONLY if phrases else _PHRASES_ONLY:
+        unfit = dict.fromkeys(
+            _PASSAGES_ONLY if phrases else _PHRASES_ONLY, f"{'' if phrases else 'not '}a phrase index"
+        )
+        if not (self.index or self.vectors):
+            unfit |= dict.fromkeys(_VECTORS_ONLY, "ranked without vectors, which --index or --vectors would give")
+        for name, kind in unfit.items():
             if getattr(self, name) != defaults[name]:
-                kind = "a phrase index" if phrases else "not a phrase index"
                 raise TourError(f"{flag_name(name)} cannot be used: {self.index or self.run[0]} is {kind}.")
         if phrases and not self.corpus:
             raise TourError("--corpus is missing: a phrase index holds positions of phrases, not their text.")

@@ -69,8 +69,9 @@ def test_refusals(tiny, folder):
     with pytest.raises(TourError, match="was loaded with another store"):
         index.main(flags(tiny, corpus, address))
     words = ["--topics", str(folder / "topics.tsv"), "--method", "dense", "--index", address]
-    with pytest.raises(TourError, match="write ef=9 into the address"):
-        main([*words, "--ef-search", "9"])
+    for flag, name in (("--ef-search", "ef"), ("--nprobe", "nprobe")):
+        with pytest.raises(TourError, match=f"write {name}=9 into the address"):
+            main([*words, flag, "9"])
     with pytest.raises(TourError, match=r"D does not exist; load it with"):
         main([*words[:-1], address.replace("=C", "=D")])
 

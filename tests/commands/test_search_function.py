@@ -15,6 +15,7 @@ from tour_pyserini.encoders import query_vectors
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search, search_request
 from tour_pyserini.search_request import SearchRequest
+from tour_pyserini.support.files import sha256
 
 
 @pytest.fixture
@@ -95,6 +96,8 @@ def test_the_record_describes_the_search(request_):
     summary = search(request_)
     record = json.loads(record_path(summary.output).read_text())
     assert TourConfig.parse(record["config"]) == request_.config
+    assert record["run"]["sha256"] == sha256(summary.output)
+    assert record["files"]["corpus"]["sha256"] == sha256(request_.corpus) and record["versions"]["pyserini"]
     # The command of the record is the same search, but for the re-ranker, which is an object here.
     command, *flags = record["command"]
     assert command == "search"

@@ -111,13 +111,14 @@ def test_with_vectors_the_query_moves_and_nothing_else_is_found(case):
         (["--sparse", "index"], "--index"),
         (["--run", "none.trec"], "none.trec"),
         (["--corpus", "none.jsonl"], "none.jsonl"),
-        (["--index", "index", "--run", "other.trec"], "'other'"),
+        (["--encoded-queries", "queries"], "--encoded-queries cannot be used"),
+        (["--index", "index", "--run", "other.trec", "--encoded-queries", "queries"], "'other'"),
     ],
 )
 def test_what_cannot_be_reranked_is_refused(case, monkeypatch, more, word):
     _, _, folder = case
     monkeypatch.chdir(folder)
     (folder / "other.trec").write_text(lines({"q0": {"other": 1.0}}))
-    words = ["--topics", "topics.tsv", "--corpus", "corpus.jsonl", "--run", "bm25.trec", "--encoded-queries", "queries"]
+    words = ["--topics", "topics.tsv", "--corpus", "corpus.jsonl", "--run", "bm25.trec"]
     with pytest.raises(TourError, match=word):
         main([*words, "--method", "dense", *more])

@@ -8,6 +8,7 @@ from memory_corpus import MemoryCorpus
 from test_fusion import found
 
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.core.label_pool import LabelPool
 from tour_pyserini.core.method import METHODS, Label, Neighbours, Outcome, Search, StopReason, method
 from tour_pyserini.core.settings import MethodSettings
 from tour_pyserini.errors import RequestError, TourError
@@ -105,6 +106,20 @@ def test_neighbours_are_found_without_signals():
         products = corpus.vectors @ corpus.vectors[id_]
         products[id_] = -np.inf
         assert near.tolist() == np.argsort(-products)[:2].tolist()
+
+
+def test_a_label_pool_asks_for_a_repeated_candidate_once():
+    @method(MethodSettings)
+    def repeats(query, settings):
+        hits, pool = (yield Search(query.vector, 3)), LabelPool(query)
+        yield from pool.add(np.concatenate([hits.ids, hits.ids[:2]]))
+        yield from pool.add(hits.ids)
+        assert pool.ids.tolist() == hits.ids.tolist() and len(pool.vectors) == len(pool.labels) == 3
+        return Outcome(query.vector, hits, StopReason.ROUNDS)
+
+    corpus, queries, _ = world(6)
+    (task,) = corpus.run(queries[:1], TourConfig(repeats))
+    assert len(corpus.labelled) == len(corpus.fetched) == len(task.labels) == 3
 
 
 @method(MethodSettings)

@@ -176,7 +176,7 @@ def test_a_trace_with_vectors_gives_a_map(small, models, capsys):
     shared = ["--topics", small.folder / "topics.tsv", "--corpus", small.folder / "corpus.jsonl", "--index", index]
     trace = ["--trace", small.folder / "trace", "--trace-vectors"]
     more = ["--reranker", models / "reranker", "--method", "soft", "--output", small.folder / "a.trec"]
-    with pytest.raises(TourError, match="--trace-vectors adds to the trace"):
+    with pytest.raises(TourError, match="--trace-vectors changes nothing"):
         search.main(list(map(str, [*shared, "--trace-vectors", *more])))
     search.main(list(map(str, [*shared, *trace, *more])))
     first = json.loads((small.folder / "trace").read_text().splitlines()[0])

@@ -43,6 +43,12 @@ def test_one_update_equals_the_searchers(collection, method, early_stopping):
     assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
 
 
+def test_a_candidate_without_a_text_is_named(collection):
+    vectors, hits = collection.searcher().batch_search(["query 0"], ["q0"], k=3, return_vector=True)
+    with pytest.raises(TourError, match=hits["q0"][0].docid):
+        TourPrf(HashReranker(), {}).get_prf_q_emb(vectors[0], hits["q0"], "query 0")
+
+
 def test_no_candidates_no_update(collection):
     vector = collection.encoder.encode("query 0")
     assert np.array_equal(TourPrf(HashReranker(), collection.texts).get_prf_q_emb(vector, [], query="query 0"), vector)

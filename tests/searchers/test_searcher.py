@@ -8,10 +8,6 @@ from toy_collection import HashReranker, TableEncoder, ToyCollection
 from tour_pyserini import FaissSearcher, TourConfig, TourError, TourQueryEncoder, TourSearcher
 from tour_pyserini.core.method import METHODS, StopReason
 
-CONFIGS = [
-    TourConfig(method=method, depth=5) for method in ("hard", "soft", "top", "interpolation", "rocchio", "average")
-]
-
 
 @pytest.fixture
 def collection(tmp_path):
@@ -31,16 +27,6 @@ def test_dense_gives_what_faiss_searcher_gives(collection):
         assert ours.batch_search(collection.queries, collection.q_ids, k=k, threads=2) == theirs.batch_search(
             collection.queries, collection.q_ids, k=k, threads=2
         )
-
-
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.method)
-def test_one_query_and_a_batch_agree(collection, config):
-    searcher = tour(collection, config)
-    together = searcher.batch_search(collection.queries, collection.q_ids, k=20)
-    for query, q_id in zip(collection.queries, collection.q_ids, strict=True):
-        alone = searcher.search(query, k=20)
-        assert [hit.docid for hit in alone] == [hit.docid for hit in together[q_id]]
-        assert [hit.score for hit in alone] == pytest.approx([hit.score for hit in together[q_id]], abs=1e-5)
 
 
 def test_return_vector_gives_optimised_queries_and_the_hits_own_vectors(collection):
@@ -146,10 +132,35 @@ def _encoder(collection, vector):
     return tour(collection)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_first_hits_do_not_depend_on_how_many_are_asked_for(collection, method):
-    short, long = (tour(collection, TourConfig(method)).search("query 3", k=k) for k in (7, 60))
-    assert short == long[:7]
+BEFORE_THE_END = {"depth": 5, "iterations": 3, "budget": 7, "early_stopping": False}
+SPENT = [
+    *(TourConfig(method, learning_rate=2.0, **BEFORE_THE_END) for method in ("hard", "soft", "top")),
+    TourConfig("interpolation", interpolation_beta=2.0, **BEFORE_THE_END),
+]
+
+
+@pytest.mark.parametrize("config", [*map(TourConfig, METHODS), *SPENT], ids=lambda config: config.method)
+def test_the_first_hits_do_not_depend_on_how_many_are_asked_for(collection, config):
+    for query in collection.queries:
+        short, long = (tour(collection, config).search(query, k=k) for k in (7, 60))
+        assert short == long[:7]
+
+
+def test_of_a_docid_that_occurs_twice_the_best_hit_stays_in_its_place(collection):
+    docids = [hit.docid for hit in tour(collection, TourConfig("dense")).search("query 1", k=60)]
+    collection.docids[collection.docids.index(docids[5])] = docids[0]
+    collection.write(faiss.IndexFlatIP(8))
+    hits = tour(collection, TourConfig("dense")).search("query 1", k=60, remove_dups=True)
+    assert [hit.docid for hit in hits] == docids[:5] + docids[6:]
+
+
+def test_probabilities_that_there_are_not_are_refused_before_labels(collection):
+    reranker = HashReranker()
+    searcher = TourSearcher(collection.searcher(), reranker, collection.texts)
+    for refused in (lambda: tour(collection, min_relevance=0.5), lambda: searcher.search("query 1", min_relevance=0.5)):
+        with pytest.raises(TourError, match="tune"):
+            refused()
+    assert not reranker.asked
 
 
 class Slow(HashReranker):

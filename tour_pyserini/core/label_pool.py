@@ -34,8 +34,8 @@ class LabelPool:
         return len(self.ids)
 
     def add(self, ids: Ids) -> Generator[Request, Any, None]:
-        """Label the candidates [k] that have no label yet: `yield from pool.add(ids)`."""
-        new = self.without(ids)
+        """Label the candidates [k] that have no label yet, repeated ones once: `yield from pool.add(ids)`."""
+        new = np.array([*dict.fromkeys(self.without(ids).tolist())], dtype=np.int64)
         if self.late or not len(new):
             return
         vectors = yield Vectors(new)  # before the labels are paid for: an index may have none

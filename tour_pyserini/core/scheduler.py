@@ -193,4 +193,4 @@ def _check_finite(vectors: Floats, tasks: Sequence[Task]) -> None:
     diverged = ~np.isfinite(vectors).all(axis=1)
     if diverged.any():
         name = tasks[int(diverged.argmax())].query.name
-        raise RequestError(f"the vector of query {name!r} diverged; lower learning_rate or momentum.")
+        raise RequestError(f"the vector of query {name!r} diverged; lower its step (learning_rate, momentum).")

@@ -141,6 +141,20 @@ class UnknownDocument(TourError, KeyError):
         return str(self.args[0])
 
 
+def read_text(texts: Mapping[str, str], docid: str) -> str:
+    """The passage of a document.
+
+    Raises:
+        UnknownDocument: if there is none.
+    """
+    try:
+        return texts[docid]
+    except UnknownDocument:
+        raise  # it names the file
+    except KeyError:
+        raise UnknownDocument(docid, "the given texts") from None
+
+
 log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"

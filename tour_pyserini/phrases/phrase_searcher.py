@@ -371,7 +371,8 @@ class TourPhraseSearcher(TourSearcher):
         vectors = np.asarray(vectors, dtype=np.float32)
         return self.searcher.find(vectors, phrases=phrases, passages=passages, threads=threads)
 
-    def _open_vectors(self) -> Callable[[Ids], Floats]:
+    @property
+    def _vectors(self) -> Callable[[Ids], Floats]:
         return self.searcher.tokens.phrase_vectors
 
     def _passage(self, docid: str) -> str:

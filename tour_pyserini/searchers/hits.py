@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.texts import UnknownDocument
+from tour_pyserini.data.texts import read_text
 
 
 @dataclass(eq=False)
@@ -29,14 +29,7 @@ class Hit:
     @property
     def text(self) -> str | None:
         """The passage. It is read when it is asked for: most hits of a long list never are."""
-        if self.texts is None:
-            return None
-        try:
-            return self.texts[self.docid]
-        except UnknownDocument:
-            raise
-        except KeyError:
-            raise UnknownDocument(self.docid, "the given texts") from None
+        return None if self.texts is None else read_text(self.texts, self.docid)
 
     def __eq__(self, other: Any) -> bool:
         """Whether the other hit is the same document with the same score; it may be one of Pyserini's."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.texts import open_texts
+from tour_pyserini.data.texts import open_texts, read_text
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.hits import Hit
 from tour_pyserini.searchers.list_reranker import Feedback
@@ -151,7 +151,7 @@ class TourPrf(DenseVectorPrf):
             emb_qs,
             np.array([hit.vectors for hit in prf_candidates], dtype=np.float32),
             docids=docids,
-            passages=[self._texts[docid] for docid in docids] if self._rule.labels else (),
+            passages=[read_text(self._texts, docid) for docid in docids] if self._rule.labels else (),
             query=query,
         )
 

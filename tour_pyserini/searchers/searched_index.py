@@ -95,8 +95,9 @@ def open_index(
     """
     check_index(index)
     if address := store_address(index):
-        if ef_search is not None:
-            raise TourError(f"--ef-search is for FAISS indexes; write ef={ef_search} into the address {address}.")
+        for flag, name, value in (("--ef-search", "ef", ef_search), ("--nprobe", "nprobe", nprobe)):
+            if value is not None:
+                raise TourError(f"{flag} is for FAISS indexes; write {name}={value} into the address {address}.")
         from tour_pyserini.stores.vector_collection import CollectionStore
 
         store = CollectionStore.open(address)

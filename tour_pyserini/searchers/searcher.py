@@ -18,7 +18,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import Fusion, SignalHits
 from tour_pyserini.core.method import Outcome, Query, StopReason
 from tour_pyserini.core.scheduler import LabelTasks, Scheduler, Task
-from tour_pyserini.data.texts import UnknownDocument, open_texts
+from tour_pyserini.data.texts import open_texts, read_text
 from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_of
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.searchers.hits import Hit, HitList
@@ -142,6 +142,7 @@ class TourSearcher:
         self.searcher = searcher
         self.config = _as_config(config)
         self.costs = Costs()
+        self._check_relevance(min_relevance)
         self.min_relevance = min_relevance
         self._observe, self._remove_query = observe, remove_query
         self._adapted: Any = None
@@ -298,12 +299,14 @@ class TourSearcher:
             The hits, best first; where all were left out, `hits.nothing` says why. With `return_vector`, the optimised
             query vector [1, d] and hits that carry theirs.
         """
+        self._check_relevance(min_relevance)
         queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
         config = self._config(budget)
         tasks = self.run(queries, ["query"], k, threads, deadline=deadline, config=config, filter=filter)
         hits = self.hits_of(tasks[0], k, vectors=return_vector, min_relevance=min_relevance)
         if remove_dups and hits:
-            hits = HitList(reversed({hit.docid: hit for hit in reversed(hits)}.values()))
+            best = {hit.docid: hit for hit in reversed(hits)}
+            hits = HitList(hit for hit in hits if best[hit.docid] is hit)
         return (tasks[0].result.vector[None], hits) if return_vector else hits
 
     def batch_search(
@@ -483,11 +486,8 @@ class TourSearcher:
         """The first k documents of a task that has ended, with probabilities of relevance if settings have them."""
         hits = self.hits(task.result, k, vectors=vectors)
         least = self.min_relevance if min_relevance is None else min_relevance
-        if self.config.calibration is None or not task.query.text:  # without a text, there were no labels
-            if least:
-                raise RequestError(
-                    "there are no probabilities of relevance; give the settings that `tune` wrote (config)."
-                )
+        self._check_relevance(least, task.query.text)
+        if self.config.calibration is None or not task.query.text:
             return hits
         from tour_pyserini.evaluation.relevance import hit_features, probabilities
 
@@ -498,6 +498,11 @@ class TourSearcher:
         if hits and not kept:
             kept.nothing = f"the best probability of relevance is {told.max():.2f}, and {least:g} is asked for"
         return kept
+
+    def _check_relevance(self, least: float | None, text: str = "any") -> None:
+        """Refuse a least probability where there is none; without a text, there were no labels."""
+        if least and (self.config.calibration is None or not text):
+            raise RequestError("there are no probabilities of relevance; give the settings that `tune` wrote (config).")
 
     def round_so_far(
         self, task: Task, scheduler: Scheduler, k: int, *, min_relevance: float | None = None
@@ -532,7 +537,8 @@ class TourSearcher:
 
     @cached_property
     def _vectors(self) -> Callable[[Ids], Floats]:
-        return self._open_vectors()  # when they are needed first
+        """Opened when they are needed first."""
+        return open_vectors(self._vector_source, store=self._store, docids=self.searcher.docids)
 
     @property
     def encodes_passages(self) -> bool:
@@ -654,18 +660,10 @@ class TourSearcher:
     def _passage(self, docid: str) -> str:
         """What the re-ranker reads of a document."""
         assert self._texts is not None
-        try:
-            text = self._texts[docid]
-        except UnknownDocument:
-            raise
-        except KeyError:
-            raise UnknownDocument(docid, "the given texts") from None
+        text = read_text(self._texts, docid)
         if not isinstance(text, str):
             raise TourError(f"the text of document {docid!r} is {type(text).__name__}, not a string.")
         return text
-
-    def _open_vectors(self) -> Callable[[Ids], Floats]:
-        return open_vectors(self._vector_source, store=self._store, docids=self.searcher.docids)
 
     def _passage_vectors(self, encoder: Any) -> PassageVectors:
         if self._texts is None:

@@ -211,14 +211,13 @@ def gradient(candidates: Candidates, target: Floats) -> Floats:
 def _label_first(
     found: Ranking, q: Floats, pool: LabelPool, settings: _RoundSettings
 ) -> Generator[Request, Any, Candidates]:
-    """Label the first k candidates of a retrieval; where the budget ends, those that have a label already."""
-    known = pool.has(found.ids)
-    affordable = np.cumsum(~known) <= settings.most_labels - len(pool)
-    chosen = found.ids[known | affordable][: settings.depth]
-    yield from pool.add(chosen)
-    at = pool.positions(chosen)
-    similarities = settings.similarity_scale * pool.similarities(q)[at]
-    return Candidates(pool.ids[at], pool.vectors[at], similarities, pool.labels[at])
+    """Label the first k candidates of a retrieval; where the budget ends, take the nearest that have a label."""
+    first = found.ids[: settings.depth]
+    yield from pool.add(pool.without(first)[: settings.most_labels - len(pool)])
+    at, similarities = pool.positions(first), pool.similarities(q)
+    if len(at) < len(first):
+        at = np.argsort(-similarities, kind="stable")[: settings.depth]
+    return Candidates(pool.ids[at], pool.vectors[at], settings.similarity_scale * similarities[at], pool.labels[at])
 
 
 def _stop(
