@@ -9,25 +9,35 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tour_pyserini.core.config import TourConfig
-    from tour_pyserini.core.method import Method, method, register_method
-    from tour_pyserini.data.runs import register_run_format
-    from tour_pyserini.data.texts import open_texts
-    from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
-    from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
-    from tour_pyserini.errors import TourError
-    from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
-    from tour_pyserini.phrases.phrase_index import open_phrase_index
-    from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
-    from tour_pyserini.rerankers import CachedReranker, Reranker, load_reranker, register_reranker_kind
-    from tour_pyserini.searchers.list_reranker import TourReranker
-    from tour_pyserini.searchers.pyserini_interfaces import FaissSearcher, TourPrf, TourQueryEncoder
-    from tour_pyserini.searchers.search_path import SearchPath, search_path
-    from tour_pyserini.searchers.searched_index import open_index
-    from tour_pyserini.searchers.searcher import TourSearcher
-    from tour_pyserini.stores.signals import QuerySignal
-    from tour_pyserini.stores.vectors import register_vector_source
-    from tour_pyserini.support.costs import Costs
+    from tour_pyserini.core.config import TourConfig as TourConfig
+    from tour_pyserini.core.method import Method as Method
+    from tour_pyserini.core.method import method as method
+    from tour_pyserini.core.method import register_method as register_method
+    from tour_pyserini.data.runs import register_run_format as register_run_format
+    from tour_pyserini.data.texts import open_texts as open_texts
+    from tour_pyserini.encoders.loading import load_document_encoder as load_document_encoder
+    from tour_pyserini.encoders.loading import load_query_encoder as load_query_encoder
+    from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder as AdaptedQueryEncoder
+    from tour_pyserini.errors import TourError as TourError
+    from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder as load_phrase_encoder
+    from tour_pyserini.phrases.phrase_index import open_phrase_index as open_phrase_index
+    from tour_pyserini.phrases.phrase_searcher import PhraseSearcher as PhraseSearcher
+    from tour_pyserini.phrases.phrase_searcher import TourPhraseSearcher as TourPhraseSearcher
+    from tour_pyserini.rerankers import CachedReranker as CachedReranker
+    from tour_pyserini.rerankers import Reranker as Reranker
+    from tour_pyserini.rerankers import load_reranker as load_reranker
+    from tour_pyserini.rerankers import register_reranker_kind as register_reranker_kind
+    from tour_pyserini.searchers.list_reranker import TourReranker as TourReranker
+    from tour_pyserini.searchers.pyserini_interfaces import FaissSearcher as FaissSearcher
+    from tour_pyserini.searchers.pyserini_interfaces import TourPrf as TourPrf
+    from tour_pyserini.searchers.pyserini_interfaces import TourQueryEncoder as TourQueryEncoder
+    from tour_pyserini.searchers.search_path import SearchPath as SearchPath
+    from tour_pyserini.searchers.search_path import search_path as search_path
+    from tour_pyserini.searchers.searched_index import open_index as open_index
+    from tour_pyserini.searchers.searcher import TourSearcher as TourSearcher
+    from tour_pyserini.stores.signals import QuerySignal as QuerySignal
+    from tour_pyserini.stores.vectors import register_vector_source as register_vector_source
+    from tour_pyserini.support.costs import Costs as Costs
 
     __version__: str
 
@@ -63,37 +73,7 @@ _MODULES = {
     "search_path": "searchers.search_path",
 }
 
-__all__ = [
-    "AdaptedQueryEncoder",
-    "CachedReranker",
-    "Costs",
-    "FaissSearcher",
-    "Method",
-    "PhraseSearcher",
-    "QuerySignal",
-    "Reranker",
-    "SearchPath",
-    "TourConfig",
-    "TourError",
-    "TourPhraseSearcher",
-    "TourPrf",
-    "TourQueryEncoder",
-    "TourReranker",
-    "TourSearcher",
-    "load_document_encoder",
-    "load_phrase_encoder",
-    "load_query_encoder",
-    "load_reranker",
-    "method",
-    "open_index",
-    "open_phrase_index",
-    "open_texts",
-    "register_method",
-    "register_reranker_kind",
-    "register_run_format",
-    "register_vector_source",
-    "search_path",
-]
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:

@@ -201,25 +201,31 @@ class CommandParser(FlagParser):
             text = options.get(name) or ""
             options[name] = re.sub(r"python -m tour_pyserini\.(\w+)", lambda found: program_name(found[1]), text)
         super().__init__(prog=program_name(command), **options)
-        self._rare: list[argparse.Action] = []
-        unread: Any = {"nargs": 0, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS}
-        self.add_argument("--version", action=_Version, **unread)
-        self.add_argument("--debug", action=_Debug, **unread)
+        self._rare = [
+            self._add_text("--version", "print the version of tour_pyserini and exit", _version),
+            # `run` reads it; a request has no field for it.
+            self._add_text("--debug", "show the traceback of an unexpected error"),
+        ]
+        self._always = len(self._rare)
+
+    def _add_text(self, flag: str, help: str, text: Callable[[], str] | None = None) -> argparse.Action:
+        return self.add_argument(
+            flag, action=_Text, text=text, help=help, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS
+        )
 
     def hide(self, action: argparse.Action) -> None:
         """Show a flag in --help-all only."""
-        if not self._rare:
-            self.add_argument("--help-all", action=_HelpAll, nargs=0, dest=argparse.SUPPRESS, default=argparse.SUPPRESS)
+        if len(self._rare) == self._always:
+            self._add_text("--help-all", "show all flags and settings", super().format_help)
         self._rare.append(action)
 
-    def format_help(self, *, everything: bool = False) -> str:
-        """What --help shows, or --help-all: of the usual flags the first clause, or all of all flags."""
-        texts = {action: action.help or "" for action in self._actions if self._rare and not everything}
+    def format_help(self) -> str:
+        """What --help shows: where flags are hidden, the first clause about each of the others."""
+        texts = {action: action.help or "" for action in self._actions if len(self._rare) > self._always}
         for action, text in texts.items():
-            rare = action in self._rare or isinstance(action, _Version | _Debug)
             default = re.search(r" \(default: [^;()]*", text)
             short = re.split(r"; | \(default: ", text)[0] + (f"{default[0]})" if default else "")
-            action.help = argparse.SUPPRESS if rare else short
+            action.help = argparse.SUPPRESS if action in self._rare else short
         try:
             return super().format_help()
         finally:
@@ -231,15 +237,28 @@ class CommandParser(FlagParser):
     ) -> Any:
         """Parse as argparse does; if a shell asks for completions, write them and exit."""
         if "_ARGCOMPLETE" in os.environ:
-            self._complete()
+            with contextlib.suppress(ImportError):  # the extra `completion` is not installed
+                import argcomplete
+
+                argcomplete.autocomplete(self)
         return super().parse_args(args, namespace)
 
-    def _complete(self) -> None:
-        try:
-            import argcomplete
-        except ImportError:
-            return  # the extra `completion` is not installed
-        argcomplete.autocomplete(self)
+
+class _Text(argparse.Action):
+    """A flag that writes a text and exits, or does nothing; the text is made only then, as it may take time."""
+
+    def __init__(self, *, text: Callable[[], str] | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._text = text
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        if self._text:
+            sys.stdout.write(self._text())
+            parser.exit()
+
+
+def _version() -> str:
+    return f"tour_pyserini {tour_pyserini.__version__}\n"
 
 
 def program_name(command: str | None = None) -> str:
@@ -252,36 +271,3 @@ def program_name(command: str | None = None) -> str:
     else:  # the module of the command, or a program that calls its function `main`
         return f"python -m tour_pyserini.{command}" if command else "tour"
     return f"{program} {command}" if command else program
-
-
-class _Version(argparse.Action):
-    """`--version`: print the version and exit. The version is looked up only then, which takes time."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, help="print the version of tour_pyserini and exit")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        sys.stdout.write(f"tour_pyserini {tour_pyserini.__version__}\n")
-        parser.exit()
-
-
-class _HelpAll(argparse.Action):
-    """`--help-all`: --help with all flags."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, help="show all flags and settings")
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        assert isinstance(parser, CommandParser)
-        sys.stdout.write(parser.format_help(everything=True))
-        parser.exit()
-
-
-class _Debug(argparse.Action):
-    """`--debug`: `run` shows the traceback of an unexpected error; a request has no field for it."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options, help="show the traceback of an unexpected error")
-
-    def __call__(self, *_: Any) -> None:
-        pass

@@ -162,26 +162,25 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
     """
     given = dict(flags)
     preset, path = given.pop("preset", None), given.pop("config", None)
-    if "prf_method" in given and "prf_depth" not in given:
-        raise TourError("--prf-method says how --prf-depth passages are used: give --prf-depth too, or --method.")
-    prf_depth, prf_method = given.pop("prf_depth", 0), given.pop("prf_method", None)
-    if prf_method and given.get("method", PRF_METHODS[prf_method]) != PRF_METHODS[prf_method]:
-        raise TourError(f"--prf-method {prf_method} and --method {given['method']} contradict each other; give one.")
-    if prf_depth and "depth" in given:
-        raise TourError("--depth and --prf-depth are two names of one setting; give one of them.")
     if preset and path:
         raise TourError("--preset and --config both say where to start; give one of them.")
+    for name, ours in (("prf_depth", "depth"), ("rocchio_topk", "positives")):
+        if name in given and ours in given:
+            raise TourError(f"{flag_name(ours)} and {flag_name(name)} are two names of one setting; give one of them.")
+    if "prf_method" in given and "prf_depth" not in given:
+        raise TourError("--prf-method says how --prf-depth passages are used: give --prf-depth too, or --method.")
+    prf_method = given.pop("prf_method", None)
+    method = PRF_METHODS[prf_method or "avg"]
+    if prf_method and given.get("method", method) != method:
+        raise TourError(f"--prf-method {prf_method} and --method {given['method']} contradict each other; give one.")
     if "rocchio_topk" in given:
-        if "positives" in given:
-            raise TourError("--positives and --rocchio-topk are two names of one setting; give one of them.")
         given["positives"] = given.pop("rocchio_topk")
-    if prf_depth:
+    if prf_depth := given.pop("prf_depth", 0):
         given["depth"] = prf_depth
         if not (preset or path):
-            given.setdefault("method", PRF_METHODS[prf_method or "avg"])
-    if path:
-        return TourConfig.load(path).replace(**given)
-    return TourConfig.preset(preset).replace(**given) if preset else TourConfig(**given)
+            given.setdefault("method", method)
+    start = TourConfig.load(path) if path else TourConfig.preset(preset) if preset else TourConfig()
+    return start.replace(**given)
 
 
 def positive(text: str) -> int:

@@ -5,7 +5,7 @@ What is optional (encoders, re-rankers, phrases, the trace) is imported only whe
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -231,8 +231,9 @@ class Opener:
         index = str(request.index)
         if request.vectors != "encode":
             check_vectors(index, request.vectors)
-            if Path(request.vectors).is_dir():
-                return self.open(_encoded_corpus, request.vectors, docids=inner.docids, dimension=inner.dimension)
+            folder = Path(request.vectors)
+            if folder.is_dir():
+                return self.open(EncodedCorpus, folder, docids=inner.docids, dimension=inner.dimension)
             return request.vectors
         if texts is None:
             raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
@@ -260,7 +261,7 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
     Raises:
         TourError: if the index's own encoder may not be used, or if an option contradicts what built the index.
     """
-    from tour_pyserini.encoders.loading import encoder_fingerprint, needs_pooling
+    from tour_pyserini.encoders.loading import encoder_fingerprint
     from tour_pyserini.encoders.model_folder import DEFAULT
 
     index, trust = str(request.index), request.trust_remote_code
@@ -277,25 +278,14 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
             f"if you trust it, say {flag} {made.encoder}."
         )
     spec = request.encoder or made.encoder
-    found = encoder_fingerprint(spec, encoder_class, trust_remote_code=trust)
-    # Older records hold the name of an encoder on the model hub; it proves nothing about the content of a folder.
-    same = made.fingerprint == found or (request.encoder is not None and made.fingerprint == request.encoder)
-    if not same and request.encoder is None and made.encoder != DEFAULT:
-        raise TourError(
-            f"the encoder {made.encoder} is not the one that {index} was built with: its files have changed; "
-            f"say {flag} {made.encoder} to use it all the same, or build the index again."
-        )
-    if not same:
+    if made.fingerprint != encoder_fingerprint(spec, encoder_class, trust_remote_code=trust):
+        if request.encoder is None and made.encoder != DEFAULT:
+            raise TourError(
+                f"the encoder {made.encoder} is not the one that {index} was built with: its files have changed; "
+                f"say {flag} {made.encoder} to use it all the same, or build the index again."
+            )
         log.warning("%s was built with %s and is searched with %s: do they belong together?", index, made.encoder, spec)
         return {"spec": spec, **options}
-    _refuse_contradictions(index, made, said)
-    asked = {name: made.asked.get(name) for name in said}
-    if asked["pooling"] is None and needs_pooling(spec, encoder_class, trust_remote_code=trust):
-        asked["pooling"] = made.pooling  # an earlier version did not ask for it
-    return {"spec": spec, **options, **asked}
-
-
-def _refuse_contradictions(index: str, made: IndexSettings, said: dict[str, Any]) -> None:
     for name, value in said.items():
         built = getattr(made, name)
         if value is not None and value != built and (built is not None or name == "truncate_dim"):
@@ -304,6 +294,7 @@ def _refuse_contradictions(index: str, made: IndexSettings, said: dict[str, Any]
                 f"{index} was built with {name} {built}, which {flag} contradicts: its queries would be encoded "
                 f"differently from its passages; leave {flag} out, or build the index again."
             )
+    return {"spec": spec, **options, **{name: made.asked.get(name) for name in said}}
 
 
 def _observer(request: SearchRequest, trace: IO[str] | None, docids: Any) -> Any:
@@ -315,9 +306,5 @@ def _observer(request: SearchRequest, trace: IO[str] | None, docids: Any) -> Any
     return Trace(trace, docids, vectors=request.trace_vectors)
 
 
-def _encoded_corpus(folder: str, *, docids: Sequence[str], dimension: int) -> EncodedCorpus:
-    return EncodedCorpus(Path(folder), docids=docids, dimension=dimension)
-
-
 def _key(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else id(value)
+    return value if isinstance(value, str | Path | int | float | bool | None) else id(value)

@@ -86,20 +86,11 @@ def test_labels_are_counted_while_the_reranker_works(terminal):
     assert lines[-1].startswith("240/240 labels, 6/6 queries ")
 
 
-def test_nothing_is_shown_where_there_is_no_terminal(monkeypatch):
-    stream = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stream)
-    reranker = Scorer()
-    search(reranker)
-    assert stream.getvalue() == ""
-    assert reranker.on_progress is None
-
-
-def test_a_log_has_a_line_now_and_then(monkeypatch):
-    log = io.StringIO()
+def test_a_log_has_a_line_now_and_then_and_nothing_of_a_bar(monkeypatch):
+    log, reranker = io.StringIO(), Scorer()
     monkeypatch.setattr(sys, "stderr", log)
-    search(Scorer())
-    assert log.getvalue() == ""  # shorter than the time between two lines
+    search(reranker)
+    assert log.getvalue() == "" and reranker.on_progress is None  # shorter than the time between two lines
     monkeypatch.setattr("tour_pyserini.search.LOG_EVERY", 0.0)
     search(Scorer())
     assert log.getvalue().splitlines() == [f"{n}/6 queries, {40 * n} labels" for n in (2, 4, 6)]

@@ -8,7 +8,6 @@ from tiny_encoder import save_encoder
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError, index
-from tour_pyserini.command import run
 from tour_pyserini.data.records import record_path
 from tour_pyserini.search import main, search
 from tour_pyserini.search_request import SearchRequest
@@ -16,17 +15,16 @@ from tour_pyserini.search_request import SearchRequest
 
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
-    """An index with BM25, and another encoder's index of the same corpus, of a shuffled and of a shorter one."""
+    """An index with BM25, and another encoder's index of the same corpus and of a shuffled one."""
     folder = tmp_path_factory.mktemp("several")
     other = save_encoder(folder / "other", seed=8)
     lines = write_corpus(folder / "corpus.jsonl", 40).read_text().splitlines(keepends=True)
     lines = [line.replace('"text": "', f'"text": "term{number % 7} ') for number, line in enumerate(lines)]
     (folder / "corpus.jsonl").write_text("".join(lines))
     (folder / "shuffled.jsonl").write_text("".join(lines[::-1]))
-    (folder / "shorter.jsonl").write_text("".join(lines[:-1]))
     (folder / "topics.tsv").write_text("q1\ta b term1\nq2\tc d term2\nq3\te f term3\n")
     index.main(flags(tiny, folder / "corpus.jsonl", folder / "index", "--bm25"))
-    for name in ("corpus", "shuffled", "shorter"):
+    for name in ("corpus", "shuffled"):
         index.main(flags(other, folder / f"{name}.jsonl", folder / f"second-{name}"))
     return folder
 
@@ -67,21 +65,9 @@ def test_several_signals_and_the_command_that_makes_the_run_again(folder):
     assert (folder / "run.trec").read_text() == several
 
 
-def test_other_documents_are_refused_and_earlier_output_stays(folder, capsys):
-    (folder / "run.trec").write_text("earlier")
-    with pytest.raises(SystemExit) as stopped:
-        run(lambda _: main(arguments(folder, "--index2", folder / "second-shorter")))
-    assert stopped.value.code == 2
-    message = f"the signal {folder / 'second-shorter'} lacks the document 'd39', which the index has"
-    assert message in " ".join(capsys.readouterr().err.split())
-    assert (folder / "run.trec").read_text() == "earlier"
-
-
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--encoder2", "x"], "--encoder2 names 1 and --index2 0; give one encoder for each index"),
-        (["--index2", "a", "b", "--encoder2", "x"], "--encoder2 names 1 and --index2 2"),
         (["--index2", "nowhere"], "there is no folder 'nowhere' and no prebuilt index with this name"),
         (["--budget", "20"], "the method dense has no setting 'budget'"),
     ],

@@ -6,7 +6,6 @@ import pytest
 from index_commands import flags, write_corpus
 
 from tour_pyserini import index
-from tour_pyserini.command import run
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import main
@@ -43,22 +42,6 @@ def test_dense_becomes_hybrid_search(folder):
     assert record["command"][record["command"].index("--sparse") + 1] == str(folder / "index")
     # The BM25 index of another folder, whose vectors are not used.
     assert searched(folder, "--method", "dense", "--sparse", folder / "index", name="vectors-only") == hybrid
-
-
-def test_the_index_is_the_same_with_and_without_bm25(folder):
-    for name in ("index", "docid", "tour-index.json"):
-        assert (folder / "index" / name).read_bytes() == (folder / "vectors-only" / name).read_bytes()
-
-
-def test_an_index_without_bm25_is_refused_before_anything_is_searched(folder, capsys):
-    (folder / "run.trec").write_text("earlier")
-    topics, vectors = folder / "topics.tsv", folder / "vectors-only"
-    arguments = ["--topics", topics, "--index", vectors, "--sparse", vectors, "--method", "dense"]
-    with pytest.raises(SystemExit) as stopped:
-        run(lambda _: main([str(argument) for argument in [*arguments, "--output", folder / "run.trec"]]))
-    assert stopped.value.code == 2
-    assert "neither a BM25 index nor a Lucene index; build the first with" in capsys.readouterr().err
-    assert (folder / "run.trec").read_text() == "earlier"
 
 
 def filled_in(folder, *, name="index", **given):

@@ -25,7 +25,6 @@ from tour_pyserini.encoders.loading import (
     encoder_fingerprint,
     load_document_encoder,
     load_query_encoder,
-    needs_pooling,
 )
 from tour_pyserini.errors import TourError
 
@@ -153,7 +152,6 @@ def test_a_folder_of_transformers_alone_is_pooled_as_it_is_said(tmp_path):
     for load, options in ((load_query_encoder, {}), (load_query_encoder, {"cache": "q"}), (load_document_encoder, {})):
         with pytest.raises(TourError, match="--pooling mean"):
             load(folder, encoder_class="auto", **options)
-    assert needs_pooling(folder) and not needs_pooling(folder, "dpr") and not needs_pooling("default")
 
 
 def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):

@@ -10,7 +10,6 @@ from tour_pyserini.encoders.loading import (
     encoder_fingerprint,
     load_document_encoder,
     load_query_encoder,
-    needs_pooling,
 )
 from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
@@ -57,7 +56,6 @@ def test_the_architecture_of_a_folder_says_its_class(dpr, tmp_path, encoder_clas
     for encoder in (load_query_encoder(folder, encoder_class=encoder_class), cached):
         assert encoder.encode("moon sun") == pytest.approx(expected, abs=1e-5)
         assert not encoder.model.training and not next(encoder.model.parameters()).requires_grad
-    assert not needs_pooling(folder, encoder_class)
 
 
 def test_a_prefix_that_a_class_ignores_is_named(dpr, caplog):

@@ -5,6 +5,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -48,35 +49,26 @@ class TourConfig:
         self, method: str | Method = DEFAULT_METHOD, *, calibration: Calibration | None = None, **settings: Any
     ) -> None:
         """Choose a method, by name or as an object, and some of its settings; the others have their defaults."""
-        preset = settings.get("preset", method)
-        if isinstance(preset, str) and preset not in METHODS and preset in PRESETS:
-            raise TourError(f"{preset} is a preset: use --preset {preset}, in Python TourConfig.preset({preset!r}).")
         chosen = _method(method)
-        known = _names(chosen)
         for name in settings:
-            if name not in known:
-                raise TourError(_refusal(chosen.name, name, known))
+            if name not in _names(chosen):
+                raise TourError(_refusal(chosen, name))
         object.__setattr__(self, "method", chosen.name)
         object.__setattr__(self, "chosen", chosen)
         object.__setattr__(self, "settings", chosen.settings(**settings))
         object.__setattr__(self, "calibration", calibration)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in (
-            "settings",
-            "method",
-            "chosen",
-            "calibration",
-        ):  # an object being copied or unpickled
-            raise AttributeError(name)
-        if name in _names(self.chosen):
+        # An object being copied or unpickled has no fields yet.
+        if name not in self.__dataclass_fields__ and name in _names(self.chosen):
             return getattr(self.settings, name)
-        raise AttributeError(f"the method {self.method} has no setting {name!r}")
+        raise AttributeError(f"a TourConfig has no {name!r}, and its method no such setting")
 
     def __reduce__(self) -> Any:
         """Pickle the method by its name, if it is registered: plugins are loaded in every process."""
         registered = METHODS.get(self.method) == self.chosen
-        return _restore, (self.method if registered else self.chosen, self.values(), self.calibration)
+        method = self.method if registered else self.chosen
+        return partial(TourConfig, calibration=self.calibration, **self.values()), (method,)
 
     @property
     def most_labels(self) -> int:
@@ -178,16 +170,14 @@ class TourConfig:
         return cls(**values) if preset is None else cls.preset(str(preset)).replace(**values)
 
 
-def _restore(method: str | Method, values: Mapping[str, Any], calibration: Calibration | None) -> TourConfig:
-    return TourConfig(method, calibration=calibration, **values)
-
-
 def _method(method: str | Method) -> Method:
     if isinstance(method, Method):
         return method
-    if str(method) not in METHODS:
-        raise TourError(f"method {method!r} is unknown: choose one of {', '.join(METHODS)}.")
-    return METHODS[str(method)]
+    if method in METHODS:
+        return METHODS[method]
+    if method in PRESETS:
+        raise TourError(f"{method} is a preset: use --preset {method}, in Python TourConfig.preset({method!r}).")
+    raise TourError(f"method {method!r} is unknown: choose one of {', '.join(METHODS)}.")
 
 
 def _names(method: Method) -> list[str]:
@@ -203,11 +193,10 @@ def settings_by_name() -> dict[str, tuple[dataclasses.Field[Any], list[str]]]:
     return found
 
 
-def _refusal(method: str, name: str, known: list[str]) -> str:
-    others = settings_by_name().get(name, (None, []))[1]
-    if others:
-        return f"the method {method} has no setting {name!r}, which is for {', '.join(others)}."
-    return f"{name!r} is not a setting of the method {method}: its settings are {', '.join(known)}."
+def _refusal(method: Method, name: str) -> str:
+    if others := settings_by_name().get(name, (None, []))[1]:
+        return f"the method {method.name} has no setting {name!r}, which is for {', '.join(others)}."
+    return f"{name!r} is not a setting of the method {method.name}: its settings are {', '.join(_names(method))}."
 
 
 def _presets() -> Iterator[tuple[str, TourConfig]]:

@@ -187,11 +187,10 @@ def register_method(added: Method) -> None:
 
 
 def _check_settings(name: str, settings: type[MethodSettings]) -> None:
-    if not (isinstance(settings, type) and issubclass(settings, MethodSettings)):
-        raise TourError(f"the settings of the method {name!r} are not a subclass of MethodSettings.")
-    if any(isinstance(value, dataclasses.Field) for value in vars(settings).values()):
+    if not issubclass(settings, MethodSettings) or "__dataclass_fields__" not in vars(settings):
         raise TourError(
-            f"the settings of the method {name!r} are not a dataclass: add @dataclass(frozen=True, kw_only=True)."
+            f"the settings of the method {name!r} are no dataclass: write @dataclass(frozen=True, kw_only=True) before "
+            "a subclass of MethodSettings."
         )
     for item in dataclasses.fields(settings):
         if item.name in ("method", "preset", "config"):
@@ -201,7 +200,4 @@ def _check_settings(name: str, settings: type[MethodSettings]) -> None:
                 f"the setting {item.name!r} of the method {name!r} must be made with `setting`, from a default that is "
                 "a number, a word, or true or false."
             )
-    try:
-        settings()
-    except TourError as error:
-        raise TourError(f"the method {name!r} has a wrong default: {error}") from error
+    settings()

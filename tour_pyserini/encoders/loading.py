@@ -161,15 +161,6 @@ def _backend_for(options: ModelOptions) -> str:
     return "onnx" if fast and find_spec("onnx") and find_spec("onnxruntime") else "torch"
 
 
-def needs_pooling(
-    spec: str | os.PathLike[str], encoder_class: str | None = None, *, trust_remote_code: bool = False
-) -> bool:
-    """Whether nothing but the user can say how an encoder pools the vectors of tokens: not its files, nor its class."""
-    if pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
-        return False
-    return _lacks_pooling(encoder_folder(spec, trust_remote_code=trust_remote_code))
-
-
 def _lacks_pooling(folder: Path) -> bool:
     return not (is_modular(folder) or _is_static(folder))
 
