@@ -11,6 +11,7 @@ from benchmarks.cluster import measure_cluster
 from benchmarks.deadlines import measure_deadlines
 from benchmarks.half_open import measure_half_open
 from benchmarks.large import measure_large
+from benchmarks.lucene import measure_lucene
 from benchmarks.model_speed import measure_encoding, measure_labelling
 from benchmarks.overload import measure_overload
 from benchmarks.quality import measure_int8, measure_tour
@@ -36,6 +37,7 @@ MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
 """Measurements for docs/performance.md: those that run where none is named."""
 SCALED: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
     "stores": measure_stores,
+    "lucene": measure_lucene,
     "cluster": measure_cluster,
     "large": measure_large,
 }

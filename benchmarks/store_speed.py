@@ -33,8 +33,8 @@ from tour_pyserini.support.packages import import_optional
 
 SCIFACT = ("scifact", "test")
 K = 100  # hits of a query
-_TOUR = TourConfig("hard", depth=10, iterations=3)
-_GRAPH = {"M": 32, "efC": 100, "ef": 128}
+METHOD = TourConfig("hard", depth=10, iterations=3)
+GRAPH = {"M": 32, "efC": 100, "ef": 128}
 COLLECTIONS: Mapping[str, str] = {
     "Milvus Lite, FLAT": "milvus:{}/lite.db?collection=flat_{}&texts=no",
     "Milvus Lite, HNSW": "milvus:{}/lite.db?collection=hnsw_{}&texts=no&kind=hnsw&M=32&efC=100&ef=128",
@@ -46,7 +46,7 @@ COLLECTIONS: Mapping[str, str] = {
 _PASSING = 1000  # documents that pass the filter
 
 
-class _Contender(NamedTuple):
+class Contender(NamedTuple):
     """A store, and the seconds that it took to fill it; None if it had been filled before."""
 
     store: Store
@@ -74,12 +74,12 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     filled = {name: _fill(setup, address, folder, corpus) for name, address in addresses.items()}
     flat = as_store(opened.index)
     contenders = {
-        "FAISS, flat": _Contender(flat, None),
-        "FAISS, HNSW": _graph(flat),
-        **{name: _Contender(open_index(address).index, filled[name]) for name, address in addresses.items()},
+        "FAISS, flat": Contender(flat, None),
+        "FAISS, HNSW": faiss_graph(flat),
+        **{name: Contender(open_index(address).index, filled[name]) for name, address in addresses.items()},
     }
     searches = time_in_turns(
-        {name: _searching(contender.store, queries) for name, contender in contenders.items()}, rounds=setup.rounds
+        {name: searching(contender.store, queries) for name, contender in contenders.items()}, rounds=setup.rounds
     )
     docids = list(opened.docids)
     wanted = Filter.parse(docids[:: max(1, len(docids) // _PASSING)][:_PASSING])
@@ -89,7 +89,7 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
         for name, one in contenders.items()
     }
     filtered = time_in_turns(
-        {name: _searching(one.store, queries, within[name]) for name, one in contenders.items()}, rounds=setup.rounds
+        {name: searching(one.store, queries, within[name]) for name, one in contenders.items()}, rounds=setup.rounds
     )
     with tempfile.TemporaryDirectory() as scores:
         reranker = CachedReranker(load_reranker(setup.model), Path(scores) / "scores.sqlite")
@@ -99,13 +99,13 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
                 SearchedIndex(contender.store, opened.docids, encoder),
                 reranker,
                 passages,
-                _TOUR,
+                METHOD,
                 observe=partial(_keep_labels, labels[name]),
             )
             for name, contender in contenders.items()
         }
         # The call that warms a store up labels what no store before it has found.
-        tours = time_in_turns({name: _touring(engine, texts) for name, engine in engines.items()}, rounds=1)
+        tours = time_in_turns({name: touring(engine, texts) for name, engine in engines.items()}, rounds=1)
     exact, exact_filtered = flat.search(queries, K), search_within(flat, queries, K, documents)
     body = []
     for name, contender in contenders.items():
@@ -121,13 +121,13 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
         ]
         body.append([*row, *agree, str(sum(same))])
     costs = engines["FAISS, flat"].costs
-    graph = ", ".join(f"{name} = {value}" for name, value in _GRAPH.items())
+    graph = ", ".join(f"{name} = {value}" for name, value in GRAPH.items())
     note = (
         f"{flat.size:,} passages of {flat.dimension} dimensions; {len(queries)} questions of {topics[0]}, one at a "
         f"time, {K} hits, {setup.rounds} rounds in turns; "
         f"HNSW with {graph}, IVF with 128 lists of which 16 are searched. To "
         "fill: seconds of the index command, which copies the vectors of the flat index; of FAISS, HNSW, of building "
-        f"the graph. TouR ({_TOUR.method}, k = {_TOUR.depth}, T = {_TOUR.iterations}): ms per question, with "
+        f"the graph. TouR ({METHOD.method}, k = {METHOD.depth}, T = {METHOD.iterations}): ms per question, with "
         f"encoding it and without labels; its {costs.scored / len(queries):.1f} labels take "
         f"{1000 * costs.seconds['label'] / len(queries):.0f} ms more, with {setup.model.name}. With a filter, "
         f"{len(documents.ids):,} documents pass, which it names. Milvus Lite and "
@@ -141,13 +141,14 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     return Report("stores", "Vector stores", Table([head, *body]), note)
 
 
-def _graph(flat: Store) -> _Contender:
+def faiss_graph(flat: Store) -> Contender:
+    """FAISS's HNSW of the vectors of a flat index."""
     vectors, start = flat.fetch(np.arange(flat.size)), time.perf_counter()
-    graph = check_fit(*vectors.shape, kind="hnsw", hnsw_m=_GRAPH["M"], ef_construction=_GRAPH["efC"])
+    graph = check_fit(*vectors.shape, kind="hnsw", hnsw_m=GRAPH["M"], ef_construction=GRAPH["efC"])
     graph.add(vectors)
     seconds = time.perf_counter() - start
-    graph.hnsw.efSearch = _GRAPH["ef"]
-    return _Contender(FaissIndex(graph), seconds)
+    graph.hnsw.efSearch = GRAPH["ef"]
+    return Contender(FaissIndex(graph), seconds)
 
 
 def _fill(setup: BenchmarkSetup, address: str, folder: Path, corpus: Path) -> float | None:
@@ -164,13 +165,15 @@ def _fill(setup: BenchmarkSetup, address: str, folder: Path, corpus: Path) -> fl
         return None
 
 
-def _searching(store: Store, queries: Floats, within: Any = None) -> Callable[[], object]:
+def searching(store: Store, queries: Floats, within: Any = None) -> Callable[[], object]:
+    """What searches one query [d] after the other."""
     if within is None:
         return lambda: [store.search(query[None], K) for query in queries]
     return lambda: [search_within(store, query[None], K, within) for query in queries]
 
 
-def _touring(engine: TourSearcher, texts: list[str]) -> Callable[[], list[list[str]]]:
+def touring(engine: TourSearcher, texts: list[str]) -> Callable[[], list[list[str]]]:
+    """What searches one question after the other, and gives the lists of docids."""
     return lambda: [[hit.docid for hit in engine.search(text, k=K)] for text in texts]
 
 

@@ -7,7 +7,7 @@ import math
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,10 +43,10 @@ _input, _encoder = partial(option, group="input and output"), partial(option, gr
 _index = partial(option, group="kind of index (exact without --hnsw, --pq and --factory)")
 _phrase = partial(option, group="phrases, by a phrase encoder")
 
-# Flags of indexes of passages only, with their defaults.
-_PASSAGES: dict[str, Any] = {
-    **{"batch_size": None, "truncate_dim": None, "encoder_backend": "auto", "precision": "fp32"},
-    **{"bm25": False, "language": None},
+# Flags of indexes of passages only, and those of a change of an index.
+_PASSAGES = {
+    *("encoder-class", "pooling", "l2-norm", "prefix", "batch-size", "truncate-dim", "encoder-backend", "precision"),
+    *("bm25", "language"),
 }
 _UPDATE = {
     *("index", "corpus", "add", "delete", "device", "dtype", "batch-size", "threads", "encoder-backend"),
@@ -123,11 +123,11 @@ class IndexRequest(Request):
     max_length: int | None = _encoder(
         None, "tokens of a document that are read (default: what the model's files say, or 256)", count=True
     )
-    encoder_backend: str | None = _encoder(
-        None, "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=ENCODER_BACKENDS
+    encoder_backend: str = _encoder(
+        "auto", "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=ENCODER_BACKENDS
     )
-    precision: str | None = _encoder(
-        None,
+    precision: str = _encoder(
+        "fp32",
         "fp32 or int8; int8 is faster and gives slightly other vectors (default: fp32)",
         choices=PRECISIONS,
         metavar="PRECISION",
@@ -156,13 +156,13 @@ class IndexRequest(Request):
         metavar="STRING",
         common=True,
     )
-    nprobe: int | None = _index(None, "lists that a search of --factory IVF... reads (default: 16)", count=True)
+    nprobe: int = _index(16, "lists that a search of --factory IVF... reads", count=True)
     M: int = _index(256, "HNSW: neighbours of a node", count=True)
     efC: int = _index(256, "HNSW: candidates considered for them", count=True)
     pq_m: int = _index(192, "PQ: parts of a vector", count=True)
     pq_nbits: int = _index(8, "PQ: bits of a part", count=True)
 
-    bm25: bool | None = _index(None, "BM25 beside the vectors, for search --sparse; of the same fields", common=True)
+    bm25: bool = _index(False, "BM25 beside the vectors, for search --sparse; of the same fields", common=True)
     language: str | None = _index(
         None,
         "stemmer and stop words of --bm25; en, de, fr, ..., or none (default: en)",
@@ -179,38 +179,39 @@ class IndexRequest(Request):
         fields = self.fields.split() if isinstance(self.fields, str) else self.fields
         object.__setattr__(self, "fields", tuple(fields))
         super().__post_init__()
+        given = self.flags()
         if self.add is not None or self.delete is not None:
-            self._check_update()
+            self._check_update(given)
             return
         if self.corpus is None:
             raise TourError("--corpus is missing.")
         if self.dtype is None:
             object.__setattr__(self, "dtype", "float16" if self.phrases else "auto")
+        others, refusal = (_PASSAGES, "is not for") if self.phrases else ({"filter-threshold"}, "is only for")
+        for name in given:
+            if name in others:
+                raise TourError(f"--{name} {refusal} --phrases; leave it out.")
         if self.phrases:
             self._check_phrases()
-        else:
-            self._settle(_PASSAGES, ("filter_threshold",), "is for phrases only: add --phrases, or leave it out.")
         if self.language is not None:
             if not self.bm25:
                 raise TourError("--language is that of --bm25; add --bm25, or leave it out.")
             Words(self.language)  # it refuses what it does not know
         if address := store_address(self.index):
             self._check_collection(address)
-        kinds = [flag_name(name) for name in ("hnsw", "pq", "factory") if getattr(self, name)]
+        kinds = [name for name in ("hnsw", "pq", "factory") if name in given]
         if len(kinds) > 1:
-            raise TourError(f"{kinds[0]} and {kinds[1]} are two kinds of index; give one of them.")
-        if self.nprobe is not None and "IVF" not in str(self.factory):
+            raise TourError(f"--{kinds[0]} and --{kinds[1]} are two kinds of index; give one of them.")
+        if "nprobe" in given and "IVF" not in str(self.factory):
             raise TourError("--nprobe is for inverted files; leave it out, or give one with --factory.")
 
     def faiss_kind(self) -> dict[str, Any]:
         """The kind of FAISS index with its settings, as the functions that build it take them."""
         if self.hnsw:
             return {"kind": "hnsw", "hnsw_m": self.M, "ef_construction": self.efC}
-        if self.pq:
-            return {"kind": "pq", "pq_m": self.pq_m, "pq_nbits": self.pq_nbits}
-        if self.factory is not None:
-            lists = {"nprobe": self.nprobe or 16} if "IVF" in self.factory else {}
-            return {"kind": "factory", "factory": self.factory, **lists}
+        factory = f"PQ{self.pq_m}x{self.pq_nbits}" if self.pq else self.factory
+        if factory is not None:
+            return {"kind": "factory", "factory": factory, **({"nprobe": self.nprobe} if "IVF" in factory else {})}
         return {"kind": "flat"}
 
     def encoder_location(self) -> str:
@@ -238,31 +239,20 @@ class IndexRequest(Request):
         if self.bm25 and set(self.fields) != set(_FIELDS):
             raise TourError("--bm25 of a collection reads title and text; leave out --fields, or --bm25.")
 
-    def _check_update(self) -> None:
+    def _check_update(self, given: Collection[str]) -> None:
         """Refuse flags that the record of the index decides about."""
         if address := store_address(self.index):
             raise TourError(f"--add and --delete change an index folder, and {address} is a collection.")
-        if others := [f"--{name}" for name in self.flags() if name not in _UPDATE]:
-            raise TourError(f"{others[0]} is not for --add and --delete: the index has it already; leave it out.")
+        if others := [name for name in given if name not in _UPDATE]:
+            raise TourError(f"--{others[0]} is not for --add and --delete: the index has it already; leave it out.")
 
     def _check_phrases(self) -> None:
         if "text" not in self.fields:
             raise TourError("--fields title leaves no text that could hold phrases; add text.")
         if self.dtype not in ("float16", "float32"):
             raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
-        decided = ("encoder_class", "pooling", "l2_norm", "prefix")
-        self._settle({}, (*_PASSAGES, *decided), "is not for --phrases: leave it out.")
         if self.filter_threshold is not None and not self.filter_threshold < math.inf:
             raise TourError("--filter-threshold must be a number, or -inf to keep all.")
-
-    def _settle(self, own: dict[str, Any], others: Sequence[str], refusal: str) -> None:
-        """Give own fields their defaults, and refuse those of the other kind of index."""
-        for name in others:
-            if getattr(self, name) is not None:
-                raise TourError(f"{flag_name(name)} {refusal}")
-        for name, default in own.items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, default)
 
 
 @dataclass(frozen=True)
@@ -365,14 +355,14 @@ def _document_encoder(request: IndexRequest) -> Any:
     names = ("encoder_class", "pooling", "l2_norm", "truncate_dim", "prefix", "device", "dtype", "precision")
     others = ("batch_size", "threads", "trust_remote_code")
     options: dict[str, Any] = {name: getattr(request, name) for name in (*names, *others)}
-    return load_document_encoder(request.encoder, backend=request.encoder_backend or "auto", **options)
+    return load_document_encoder(request.encoder, backend=request.encoder_backend, **options)
 
 
 def _load_collection(request: IndexRequest, corpus: BeirTexts, address: StoreAddress, *, progress: bool) -> int:
     """Load the encoded corpus into a collection of a vector database; returns how many documents were there before."""
     encoder = _document_encoder(request)
     settings = _passage_settings(request, corpus, encoder)
-    loading = CollectionLoading(address, settings, corpus, bm25=bool(request.bm25))
+    loading = CollectionLoading(address, settings, corpus, bm25=request.bm25)
     before = loading.done
     _fill(loading, request, corpus, encoder, settings, progress=progress)
     loading.finish()
@@ -416,7 +406,7 @@ def _update(request: IndexRequest, *, progress: bool) -> tuple[int, int]:
     collection, request = request.corpus, replace(request, corpus=request.add, add=None, delete=None)
     added = request.open_corpus()
     update = IndexUpdate(folder, collection, added, deleted)
-    request = replace(request, **update.encoder_flags())
+    request = replace(request, **{name: value for name, value in update.encoder_flags().items() if value is not None})
     encoder = _document_encoder(request)
     settings = _passage_settings(request, added, encoder)
     update.check_encoder(settings)

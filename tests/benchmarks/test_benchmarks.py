@@ -52,6 +52,12 @@ def test_measurements_of_stores_and_sizes_fill_the_document(fill):
     assert [row[0] for row in rows if row[1] == "IVFPQ"] == ["300", "600"]
 
 
+@pytest.mark.slow
+def test_lucene_finds_what_faiss_finds(fill):
+    rows = [line.strip("| ").split(" | ") for line in fill("lucene").splitlines() if "flat |" in line]
+    assert [row[4] for row in rows] == ["1.000"] * 2  # passages repeat each other, so orders differ
+
+
 @pytest.mark.long
 def test_ray_writes_the_bytes_of_one_process_also_if_workers_are_killed(fill):
     pytest.importorskip("ray")

@@ -93,7 +93,7 @@ REFUSED = [
     (INDEX, {"hnsw": True, "pq": True}, "--hnsw and --pq"),
     (INDEX, {"factory": "SQ8", "pq": True}, "--pq and --factory"),
     (INDEX, {"factory": "SQ8", "nprobe": 3}, "--nprobe is for inverted files"),
-    (INDEX, {"filter_threshold": 1.0}, "--filter-threshold is for phrases only"),
+    (INDEX, {"filter_threshold": 1.0}, "--filter-threshold is only for --phrases"),
     (INDEX, {"phrases": True, "pooling": "cls"}, "--pooling is not for --phrases"),
     (INDEX, {"phrases": True, "fields": ("title",)}, "--fields title leaves no text"),
     (INDEX, {"phrases": True, "filter_threshold": math.inf}, "--filter-threshold"),

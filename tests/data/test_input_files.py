@@ -1,7 +1,9 @@
 """Compressed corpora, topics, judgements and runs."""
 
 import gzip
+import json
 import lzma
+import subprocess
 import sys
 
 import pytest
@@ -57,6 +59,21 @@ def test_a_damaged_file_is_one_sentence_and_leaves_nothing(tmp_path, suffix, dam
         with pytest.raises(TourError, match=r"corpus\.jsonl\.\w+: it is damaged"):
             read(path)
     assert not (cache / "unpacked").exists() or not list((cache / "unpacked").iterdir())
+
+
+def test_pipes_are_read_once_as_corpora_topics_and_runs(tmp_path):
+    """As `<(zcat ...)` of a shell gives them."""
+    contents = {"c": CORPUS, "t": b"7\twhy\n", "r": b"7 Q0 a 1 2.0 t\n7 Q0 b 2 1.0 t\n"}
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    code = "from tour_pyserini.convert import main; import sys; main(sys.argv[1:])"
+    pipes = "--corpus <(cat c) --topics <(cat t) --run <(cat r)"
+    command = f'"{sys.executable}" -c "{code}" requests {pipes} --output /dev/stdout'
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    request = json.loads(done.stdout)
+    assert request["query"] == {"text": "why", "qid": "7"}
+    assert [one["doc"] for one in request["candidates"]] == [{"title": "First", "text": "one"}, {"text": "two"}]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ def some_vectors(count, dimension=8):
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        ({"kind": "pq", "pq_m": 3, "pq_nbits": 4}, "equal parts"),
-        ({"kind": "pq", "pq_m": 4, "pq_nbits": 5}, "32 centroids"),
+        ({"kind": "factory", "factory": "PQ3x4"}, "no index of 8 dimensions"),
+        ({"kind": "factory", "factory": "PQ4x5"}, "32 centroids"),
         ({"kind": "hnsw", "hnsw_m": 1}, "--M 2"),
         ({"kind": "factory", "factory": "Flot"}, "no index of 8 dimensions"),
         ({"kind": "factory", "factory": "IVF17,Flat"}, "17 centroids"),

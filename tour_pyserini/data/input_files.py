@@ -3,6 +3,7 @@
 Every error message names the file and the line or entry.
 """
 
+import atexit
 import contextlib
 import gzip
 import hashlib
@@ -133,11 +134,18 @@ def json_lines_files(folder: Path) -> list[Path]:
 def plain_file(path: Path) -> Path:
     """The file itself; for a compressed one or a folder, its content in the cache folder, where it is unpacked once.
 
-    Of a folder, the `.jsonl` files are joined. What was changed is unpacked again, and its older content deleted.
+    Of a folder, the `.jsonl` files are joined. What was changed is unpacked again, and its older content deleted. The
+    content of a pipe, such as `<(zcat part*.gz)` of a shell, is kept until this process ends.
 
     Raises:
         TourError: if a file is damaged, or there is no room for its content.
     """
+    if path.is_fifo():
+        handle, copy = tempfile.mkstemp(inner_suffix(path))
+        atexit.register(os.unlink, copy)
+        with _reading(path), open(handle, "wb") as out, _open_input(path) as content:
+            shutil.copyfileobj(content, out, _BLOCK)
+        return Path(copy)
     parts = json_lines_files(path) if path.is_dir() else [path]
     if parts == [path] and path.suffix not in PACKED:
         return path

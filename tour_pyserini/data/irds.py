@@ -76,7 +76,7 @@ def irds_corpus(spec: str) -> Path:
 
 def irds_document(found: Any) -> tuple[str, str, str, dict[str, Any]]:
     """Docid, title, text and further fields of a document; where it has no such text, all that it says is the text."""
-    text = getattr(found, "text", None) or getattr(found, "body", None)
+    text = next((getattr(found, name) for name in ("text", "body") if hasattr(found, name)), None)
     plain = {name: value for name, value in found._asdict().items() if isinstance(value, str | int | float)}
     fields = {name: value for name, value in plain.items() if name not in ("doc_id", "title", "text", "body")}
     if text is None:

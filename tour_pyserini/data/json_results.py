@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tour_pyserini.data.input_files import Location, is_column, load_json, read_lines
+from tour_pyserini.data.input_files import Location, first_field, is_column, load_json, read_lines
 from tour_pyserini.data.texts import one_line_parts
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
@@ -88,7 +88,10 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
         qid = str(record.get("id", key) if is_list else key)
         for position, context in enumerate(contexts):
             place = entry._replace(where=f"{entry.where}, context [{position}]")
-            docid, score = str(context.get("docid", context.get("id"))), _number(context.get("score"))
+            if not isinstance(context, dict):
+                place.refuse("is not a JSON object")
+            docid, score = first_field(context, ("docid", "id")), _number(context.get("score"))
+            docid = "" if docid is None else str(docid)
             if not (is_column(qid) and is_column(docid)):
                 place.refuse(f"has the question id {qid!r} and the passage id {docid!r}, which no run file can have")
             if (qid, docid) in seen:

@@ -306,7 +306,8 @@ class BeirTexts(Mapping[str, str]):
         order = np.argsort(unsorted, kind="stable")
         offsets = _Offsets(unsorted[order], np.array(starts, dtype=np.uint64)[order])
         self._refuse_duplicates(offsets)
-        _save_offsets(self.plain, offsets, state)
+        if not self.path.is_fifo():
+            _save_offsets(self.plain, offsets, state)
         return offsets
 
     def _refuse_duplicates(self, offsets: "_Offsets") -> None:
@@ -340,7 +341,7 @@ def corpus_file(path: Path) -> Path | None:
     """
     if str(path).startswith(IRDS):
         return irds_corpus(str(path))
-    if path.is_file():
+    if path.is_file() or path.is_fifo():
         if path.suffix in {".zip", ".bz2", ".7z"}:
             raise TourError(f"{path} is not compressed as {', '.join(PACKED)} are; unpack it first.")
         return path

@@ -218,7 +218,7 @@ def _local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
         for topics, and other endings.
     """
     ending = inner_suffix(path)
-    if ending != ".json" and ending not in _LINE_ENDINGS:
+    if ending != ".json" and ending not in _LINE_ENDINGS and not path.is_fifo():
         return None
     found = _json_records(path, load_json(path)) if ending == ".json" else _line_records(path)
     if found is None:

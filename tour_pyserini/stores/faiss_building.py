@@ -1,4 +1,4 @@
-"""Building FAISS indexes for inner products: flat (exact), HNSW graph, product quantisation, or by a factory string.
+"""Building FAISS indexes for inner products: flat (exact), HNSW graph, or by a factory string.
 
 Vectors may be memory-mapped: memory is needed for a sample to train on and for the index, not for all vectors.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import faiss_threads
 
-Kind = Literal["flat", "hnsw", "pq", "factory"]
+Kind = Literal["flat", "hnsw", "factory"]
 
 ROWS = 65_536
 """Vectors that are added or written at a time."""
@@ -33,8 +33,6 @@ def check_fit(
     kind: Kind = "flat",
     hnsw_m: int = 256,
     ef_construction: int = 256,
-    pq_m: int = 192,
-    pq_nbits: int = 8,
     factory: str = "Flat",
     nprobe: int = 16,
 ) -> Any:
@@ -46,8 +44,6 @@ def check_fit(
         kind: of the index.
         hnsw_m: neighbours of a node in the graph.
         ef_construction: candidates considered as neighbours of a node.
-        pq_m: number of parts that a vector is cut into; it must divide d.
-        pq_nbits: bits of the code of a part.
         factory: FAISS's factory string.
         nprobe: lists of an inverted file that a search reads; it fits any index.
 
@@ -64,15 +60,6 @@ def check_fit(
         graph = faiss.IndexHNSWFlat(dimension, hnsw_m, faiss.METRIC_INNER_PRODUCT)
         graph.hnsw.efConstruction = ef_construction
         return graph
-    if kind == "pq":
-        if pq_m < 1 or dimension % pq_m:
-            raise TourError(f"vectors of {dimension} dimensions cannot be cut into {pq_m} equal parts; change --pq-m.")
-        if count < 2**pq_nbits:
-            raise TourError(
-                f"{2**pq_nbits} centroids (--pq-nbits {pq_nbits}) need at least as many vectors, but there are "
-                f"{count}; lower --pq-nbits."
-            )
-        return faiss.IndexPQ(dimension, pq_m, pq_nbits, faiss.METRIC_INNER_PRODUCT)
     return _factory_index(count, dimension, factory)
 
 
@@ -84,7 +71,7 @@ def write_index(
     Args:
         vectors: float32 [n, d], in memory or memory-mapped; a flat index needs no memory for them.
         path: a new file.
-        kind: `flat` (exact), `hnsw` (a graph), `pq` (compressed: the vectors read back are approximate), or `factory`.
+        kind: `flat` (exact), `hnsw` (a graph), or `factory`.
         threads: FAISS uses at most this many; None: its default. Only with one thread is the graph always the same.
         settings: of the kind, see `check_fit`.
 
@@ -100,7 +87,7 @@ def write_index(
     index = check_fit(*vectors.shape, kind=kind, **settings)
     with faiss_threads(threads):
         if not index.is_trained:
-            index.train(_sample(vectors, settings["factory"]) if kind == "factory" else vectors)
+            index.train(_sample(vectors, settings["factory"]))
         for start in range(0, len(vectors), ROWS):
             index.add(np.ascontiguousarray(vectors[start : start + ROWS]))
     if inverted := faiss.try_extract_index_ivf(index):
