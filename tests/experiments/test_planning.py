@@ -4,11 +4,13 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import ir_datasets
 import pytest
 import yaml
 from small_experiment import definition
 
 from tour_pyserini.data.demo_collection import CORPUS
+from tour_pyserini.data.input_files import IRDS
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import (
     COLLECTION,
@@ -122,7 +124,10 @@ def test_recipes_have_pyserinis_names_and_flags_of_the_real_parser(name, locatio
     for collection in experiment.collections.values():
         assert collection.topics in pyserini["topics"]
         folder, _, judged = collection.qrels.rpartition("/")
-        assert folder == "${DATA}" and judged.removesuffix(".txt") in pyserini["qrels"]
+        if folder == "${DATA}":
+            assert judged.removesuffix(".txt") in pyserini["qrels"]
+        else:
+            assert ir_datasets.load(collection.qrels.removeprefix(IRDS)).has_qrels()
         assert built_here == (collection.corpus not in pyserini["lucene"])
     first = {}
     for _, condition, search in searches(experiment, locations):
