@@ -17,7 +17,7 @@ import numpy as np
 
 from tour_pyserini.answers import AnswerRequest, uses_patterns
 from tour_pyserini.command import CommandParser, FlagParser, run
-from tour_pyserini.data.input_files import first_field, read_lines
+from tour_pyserini.data.input_files import first_field, is_column, read_lines
 from tour_pyserini.data.json_results import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.runs import read_rankings
@@ -162,6 +162,9 @@ def requests_to_run(input: str | os.PathLike[str], output: str | os.PathLike[str
                 documents = [(docid, str(doc.get("title") or ""), first_field(doc, TEXTS)) for docid, _, doc in found]
             except (KeyError, TypeError, ValueError, AttributeError):
                 line.refuse("is not a request of rank_llm: expected `query` with qid and text, and `candidates`")
+            for name in (qid, *(docid for docid, *_ in found)):
+                if not is_column(name):
+                    line.refuse(f"has the id {name!r:.100}, which no run file can have")
             query_file.write(json.dumps({"_id": qid, "text": text}, ensure_ascii=False) + "\n")
             scores = [score for _, score, _ in found]
             if any(after >= before for before, after in pairwise(scores)):

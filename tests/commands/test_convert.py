@@ -90,10 +90,12 @@ def test_candidates_of_rank_llm_keep_their_order_and_wrong_lines_are_named(files
     main(["lists", "--input", "r.jsonl", "--output", "lists"])
     assert (files / "lists" / "run.trec").read_text().splitlines() == [f"3 Q0 7 1 2.0 {TAG}", f"3 Q0 8 2 1.0 {TAG}"]
     assert dict(open_texts(str(files / "lists" / "corpus.jsonl"))) == {"7": "T x", "8": "y"}
-    (files / "r.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(TourError, match="line 2"):
-        main(["lists", "--input", "r.jsonl", "--output", "other"])
-    assert not (files / "other").exists() or not any((files / "other").iterdir())
+    spaced = {**lines[0], "candidates": [{**candidates[0], "docid": "a b"}]}
+    for wrong, word in ((lines[1], "rank_llm"), (spaced, "'a b'")):
+        (files / "r.jsonl").write_text("\n".join(map(json.dumps, [lines[0], wrong])))
+        with pytest.raises(TourError, match=f"line 2 .*{word}"):
+            main(["lists", "--input", "r.jsonl", "--output", "other"])
+        assert not (files / "other").exists() or not any((files / "other").iterdir())
 
 
 def questions(path, *asked):

@@ -16,6 +16,7 @@ from tour_pyserini.errors import TourError
 
 ir_datasets = pytest.importorskip("ir_datasets")
 DOCUMENTS = [("d1", "First", "one", 2020), ("d2", "", "two\nlines", 2021), ("d3", "Third", "three", 2020)]
+DOCUMENTS += [("d4", "A title alone", "", 2020)]
 QUERIES = [("q2", "who", ["A"]), ("q1", " why ", [])]
 
 
@@ -67,8 +68,9 @@ def letters(tmp_path, monkeypatch):
 
 def test_a_data_set_is_documents_topics_and_judgements(letters):
     texts = open_texts(letters)
-    assert dict(texts) == {"d1": "First one", "d2": "two\nlines", "d3": "Third three"} and len(texts) == 3
-    assert texts["d1"].parts == ("First", "one") and "d9" not in texts
+    assert dict(texts) == {"d1": "First one", "d2": "two\nlines", "d3": "Third three", "d4": "A title alone"}
+    assert len(texts) == 4 and texts["d1"].parts == ("First", "one") and "d9" not in texts
+    assert texts["d4"].parts == ("A title alone", "")
     with pytest.raises(UnknownDocument, match="'d9' is not in irds:letters"):
         texts["d9"]
     assert list(read_topics(letters)) == [("q1", "why"), ("q2", "who")]

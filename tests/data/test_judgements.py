@@ -44,16 +44,8 @@ def test_published_annotations_give_positions_of_topics(tmp_path):
     assert list(found.values()) == [{"q7", "q5", "q3"}, {"q3"}, {"q5", "q3"}, {"q7"}, {"q7"}]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [{"qid": "q3", "split": "old"}, {"qid": "q5", "split": "new"}],
-        ["qid\tsplit", "q3\told", "q5\tnew"],
-        [{"qid": "q3", "labels": ["old"]}, "q5\tnew"],
-    ],
-)
-def test_plain_lists_need_no_topics(tmp_path, lines):
-    assert splits(tmp_path, *lines, topics=None) == {"old": {"q3"}, "new": {"q5"}}
+def test_tables_need_no_topics(tmp_path):
+    assert splits(tmp_path, "qid\tsplit", "q3\told", "q5\tnew", topics=None) == {"old": {"q3"}, "new": {"q5"}}
 
 
 @pytest.mark.parametrize(
@@ -75,7 +67,7 @@ def test_judgements_that_are_refused(tmp_path, content, word):
     ("line", "topics", "word"),
     [
         ({"id": 3, "labels": ["total"]}, TOPICS, "line 1 .*id 3"),
-        ({"qid": "q9", "split": "old"}, TOPICS, "'q9'"),
+        ("q9\told", TOPICS, "'q9'"),
         ({"id": 0, "labels": ["total"]}, None, "--topics"),
         ("q3 old", TOPICS, "annotation"),
         ("", TOPICS, "no query"),

@@ -54,6 +54,8 @@ def test_a_folder_of_json_lines_is_one_corpus(tmp_path, monkeypatch):
     assert dict(open_texts(folder)) == {"a": "First one", "b": "two"}
     write(folder / "1.jsonl", [A, {"_id": "c", "text": "three"}])
     assert list(open_texts(folder)) == ["a", "c", "b"]
+    (folder / "2.jsonl.gz").unlink()
+    assert open_texts(folder).plain == folder / "1.jsonl"  # one plain file is not copied
 
 
 def test_ids_and_texts_of_ms_marco_are_read(tmp_path):

@@ -45,22 +45,20 @@ def write_dpr_json(
         file.write("[" if is_dpr else "{")
         for position, (qid, text, answers) in enumerate(questions):
             record: dict[str, Any] = {"question": text, "answers": answers}
-            contexts = [
-                _context(hit, texts[hit.doc_id], hit.doc_id in answering[qid], is_dpr=is_dpr) for hit in retrieved[qid]
-            ]
+            contexts: list[dict[str, Any]] = []
+            for _, docid, score in retrieved[qid]:
+                title, text = one_line_parts(texts[docid])
+                if is_dpr:
+                    context = {"id": docid, "title": title, "text": text, "score": str(score)}
+                else:
+                    context = {"docid": docid, "score": str(score), "text": f"{title}\n{text}"}
+                contexts.append({**context, "has_answer": docid in answering[qid]})
             if is_dpr:
                 entry = json.dumps({"id": qid, **record, "ctxs": contexts})
             else:
                 entry = f"{json.dumps(qid)}: {json.dumps({**record, 'contexts': contexts})}"
             file.write(f"{',' if position else ''}\n{entry}")
         file.write("\n]\n" if is_dpr else "\n}\n")
-
-
-def _context(hit: "ScoredDoc", passage: str, has_answer: bool, *, is_dpr: bool) -> dict[str, Any]:
-    title, text = one_line_parts(passage)
-    if is_dpr:
-        return {"id": hit.doc_id, "title": title, "text": text, "score": str(hit.score), "has_answer": has_answer}
-    return {"docid": hit.doc_id, "score": str(hit.score), "text": f"{title}\n{text}", "has_answer": has_answer}
 
 
 def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:

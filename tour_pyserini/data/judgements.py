@@ -67,8 +67,7 @@ def read_splits(
 
     Args:
         path: JSON lines as published by Lewis et al. (2020), `{"id": 0, "labels": ["total", "answer_overlap"]}`, whose
-            ids are positions in the test set, from 0; or `{"qid": "q1", "split": "train"}`, or `qid<TAB>split`.
-            JSON lines may combine `id` or `qid` with `labels` or `split`.
+            ids are positions in the test set, from 0; or lines `qid<TAB>split`.
         judged: ids of the judged queries; without `topics`, the file must name no other.
         topics: all query ids in the order of the topics file; needed if the file gives positions.
 
@@ -98,12 +97,9 @@ def _annotations(line: Location, topics: Sequence[str] | None) -> Iterator[tuple
             yield columns[0], columns[1]
         return
     record = line.json_object()
-    labels, query, position = record.get("labels", record.get("split")), record.get("qid"), record.get("id")
-    if query is None and topics is None:
+    if topics is None:
         line.refuse("gives the position of a question in the topics file; give that file with --topics")
-    if query is None and topics is not None:
-        if not isinstance(position, int) or not 0 <= position < len(topics):
-            line.refuse(f"has the id {position!r:.40}, which is not a position in the {len(topics)} topics, from 0")
-        query = topics[position]
-    labels = line.strings([labels] if isinstance(labels, str) else labels, "`labels`")
-    yield from ((str(query), label) for label in labels)
+    position = record.get("id")
+    if not isinstance(position, int) or not 0 <= position < len(topics):
+        line.refuse(f"has the id {position!r:.40}, which is not a position in the {len(topics)} topics, from 0")
+    yield from ((topics[position], label) for label in line.strings(record.get("labels"), "`labels`"))

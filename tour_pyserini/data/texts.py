@@ -1,6 +1,7 @@
 """Passages by docid: of a BEIR corpus, read from its file one at a time, or of a Pyserini Lucene index."""
 
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -210,7 +211,7 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
     if isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".tsv", *PACKED}:
         raise TourError(f"corpus not found: {path}; give a BEIR corpus.jsonl or a Lucene index.")
     if not may_be_prebuilt(str(spec)):
-        raise TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")
+        raise _not_found(str(spec))
 
 
 class BeirTexts(Mapping[str, str]):
@@ -335,7 +336,7 @@ class BeirTexts(Mapping[str, str]):
 
 
 def corpus_file(path: Path) -> Path | None:
-    """The corpus at a path: a file, a folder's `corpus.jsonl`, or a folder of other `.jsonl` files; None for others.
+    """The corpus at a path: a file, a folder's `corpus.jsonl` or only `.jsonl` file, or a folder of several; else None.
 
     Each file may be compressed. A data set of ir_datasets (`irds:beir/scifact`) is written to a file first.
     """
@@ -345,8 +346,9 @@ def corpus_file(path: Path) -> Path | None:
         if path.suffix in {".zip", ".bz2", ".7z"}:
             raise TourError(f"{path} is not compressed as {', '.join(PACKED)} are; unpack it first.")
         return path
-    inside = (path / f"corpus.jsonl{suffix}" for suffix in ("", *PACKED))
-    return next((file for file in inside if file.is_file()), path if json_lines_files(path) else None)
+    inside = [file for suffix in ("", *PACKED) if (file := path / f"corpus.jsonl{suffix}").is_file()]
+    files = inside[:1] or json_lines_files(path)
+    return path if len(files) > 1 else next(iter(files), None)
 
 
 class _Offsets(NamedTuple):
@@ -396,20 +398,23 @@ def _hash(docid: str) -> int:
     return int.from_bytes(hashlib.blake2b(docid.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
-def open_lucene(spec: str) -> Any:
-    """Pyserini's LuceneSearcher on the folder of an index, or on a prebuilt index, downloaded the first time."""
+def open_lucene(spec: str, kind: str = "LuceneSearcher", *options: Any) -> Any:
+    """One of Pyserini's searchers on the folder of an index, or on a prebuilt index, downloaded the first time."""
     ensure_java()
-    from pyserini.search.lucene import LuceneSearcher
-
+    searcher_class = getattr(importlib.import_module("pyserini.search.lucene"), kind)
     if Path(spec).exists():
         try:
-            return LuceneSearcher(spec)
-        except Exception as error:  # Java raises errors of many types
+            return searcher_class(spec, *options)
+        except Exception as error:  # Java and damaged models raise errors of many types
             raise TourError(f"cannot open the Lucene index {spec}: {first_line(error)}.") from error
-    searcher = open_prebuilt(spec, lambda: LuceneSearcher.from_prebuilt_index(spec))
+    searcher = open_prebuilt(spec, lambda: searcher_class.from_prebuilt_index(spec, *options))
     if searcher is None:
-        raise TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")
+        raise _not_found(spec)
     return searcher
+
+
+def _not_found(spec: str) -> TourError:
+    return TourError(f"not found: {spec!r} is not a file, a folder or one of Pyserini's prebuilt Lucene indexes.")
 
 
 class LuceneTexts(Mapping[str, str]):

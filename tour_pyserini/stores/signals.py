@@ -20,7 +20,7 @@ from tour_pyserini.core.fusion import SignalHits
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.stores.filters import Filter, Within, first_passing
 from tour_pyserini.stores.index_folder import (
     BM25_FOLDER,
@@ -33,7 +33,7 @@ from tour_pyserini.stores.index_folder import (
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
+from tour_pyserini.support.pyserini import may_be_prebuilt
 
 log = logging.getLogger(__name__)
 
@@ -117,19 +117,10 @@ def _impact_index(spec: str) -> tuple[str, str]:
 
 def _open_impact(index: str, encoder: str) -> Any:
     """Pyserini's LuceneImpactSearcher on a folder or a prebuilt index, with one of Pyserini's encoders of words."""
-    ensure_java()
-    from pyserini.search.lucene import LuceneImpactSearcher
-
-    if Path(index).exists():
-        try:
-            searcher = LuceneImpactSearcher(index, encoder)
-        except Exception as error:  # Java and damaged models raise errors of many types
-            raise TourError(f"cannot open {index} with the encoder {encoder}: {first_line(error)}.") from error
-    else:
-        searcher = open_prebuilt(index, lambda: LuceneImpactSearcher.from_prebuilt_index(index, encoder))
-    if getattr(searcher, "query_encoder", None) is None:
+    searcher = open_lucene(index, "LuceneImpactSearcher", encoder)
+    if searcher.query_encoder is None:
         raise TourError(
-            f"{IMPACT}{index}: Pyserini knows no such index, or does not recognise the encoder {encoder} by its name "
+            f"{IMPACT}{index}: Pyserini does not recognise the encoder {encoder} by its name "
             "(unicoil, splade, slim; or a file of encoded queries, .jsonl)."
         )
     return searcher
