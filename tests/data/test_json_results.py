@@ -5,7 +5,7 @@ import json
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import ScoredDoc
 
@@ -53,6 +53,7 @@ def test_layouts_are_written_and_read_back(tmp_path, layout):
 
 
 @pytest.mark.parametrize("layout", WRITTEN)
+@settings(deadline=None)
 @given(scores=st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=5))
 def test_scores_are_not_rounded(tmp_path_factory, layout, scores):
     path = tmp_path_factory.mktemp("j") / "r.json"

@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.data import texts as texts_module
@@ -67,6 +67,19 @@ def test_ids_and_texts_of_ms_marco_are_read(tmp_path):
         open_texts(tmp_path / "collection.tsv")
 
 
+def test_the_wikipedia_of_dpr_is_read_as_its_csv_writer_quotes_it(tmp_path):
+    path = tmp_path / "psgs_w100.tsv"
+    path.write_text('id\ttext\ttitle\n1\t"a ""b""  c"\tAaron\n2\tplain\t"""Heroes"" (song)"\r\n')
+    texts = open_texts(path)
+    assert list(texts) == ["1", "2"]
+    assert [texts[docid].parts for docid in texts] == [("Aaron", 'a "b"  c'), ('"Heroes" (song)', "plain")]
+    assert [json.loads(line)["title"] for line, _ in texts.lines()] == ["Aaron", '"Heroes" (song)']
+    path.write_text("id\ttext\ttitle\n1\tno title\n")
+    with pytest.raises(TourError, match="line 2 is not an id, a text and a title"):
+        open_texts(path)
+
+
+@settings(deadline=None)
 @given(
     documents=st.dictionaries(st.text(min_size=1), st.tuples(st.text(), st.text()), min_size=1, max_size=20),
     ascii_only=st.booleans(),

@@ -1,5 +1,6 @@
 """Passages by docid: of a BEIR corpus, read from its file one at a time, or of a Pyserini Lucene index."""
 
+import csv
 import hashlib
 import importlib
 import json
@@ -50,13 +51,23 @@ class Document(NamedTuple):
         return Document(self.docid, title.strip(), text.strip())
 
 
-def _parse_document(line: bytes, *, tsv: bool = False) -> Document:
-    """Parse one line of a corpus file in UTF-8, with or without its line end: JSON, or `docid<TAB>text`.
+def _parse_document(line: bytes, layout: str) -> Document:
+    """Parse one line of a corpus file in UTF-8, with or without its line end.
+
+    Args:
+        line: the line.
+        layout: `json`; `tsv`, an id and a text; or `dpr`, an id, a text and a title as a CSV writer quotes them.
 
     Raises:
         ValueError: the reason, such as "is not JSON"; the caller adds file and line.
     """
-    if tsv:
+    if layout == "dpr":
+        columns = next(csv.reader([line.decode("utf-8").rstrip("\r\n")], delimiter="\t"))
+        if len(columns) != 3 or not columns[0].strip():
+            raise ValueError("is not an id, a text and a title, with tabs between them")
+        docid, text, title = map(str.strip, columns)
+        return Document(docid, title, text)
+    if layout == "tsv":
         docid, tab, text = line.decode("utf-8").partition("\t")
         if not tab or not docid.strip():
             raise ValueError("is not an id, a tab and a text")
@@ -159,6 +170,7 @@ def read_text(texts: Mapping[str, str], docid: str) -> str:
 log = logging.getLogger(__name__)
 
 _BOM = b"\xef\xbb\xbf"
+_DPR_HEADER = b"id\ttext\ttitle"
 _READ_BYTES = 8192
 # The offsets of smaller files are not saved: scanning such a file takes no noticeable time.
 SAVED_FROM_BYTES = 64 * 2**20
@@ -217,6 +229,8 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
 class BeirTexts(Mapping[str, str]):
     """Docid to passage, for a file of one JSON object (`_id`, `title`, `text`) or of one `docid<TAB>text` per line.
 
+    A `.tsv` that begins with the header `id`, `text`, `title` is DPR's Wikipedia (`psgs_w100.tsv`).
+
     All lines are checked once, when the file is opened. The file is not kept in memory: a look-up reads one line from
     the disk. Several threads may look up passages at the same time. A compressed file is unpacked into the cache folder
     once, and the files of a folder are joined there.
@@ -237,6 +251,9 @@ class BeirTexts(Mapping[str, str]):
             self._file = open(self.plain, "rb")  # noqa: SIM115 (closed by __del__)
         except OSError as error:
             raise TourError(f"cannot read the corpus {self.path}: {error.strerror}.") from error
+        self._layout = "tsv" if self.plain.suffix == ".tsv" else "json"
+        if self._layout == "tsv" and self._file.readline().removeprefix(_BOM).strip() == _DPR_HEADER:
+            self._layout = "dpr"
         self._offsets = _load_offsets(self.plain) or self._scan()
         if not len(self):
             raise TourError(f"the corpus {self.path} holds no document.")
@@ -276,17 +293,18 @@ class BeirTexts(Mapping[str, str]):
 
     def lines(self) -> Iterator[tuple[bytes, Document]]:
         """The JSON of each document, which may have further fields, and the document."""
-        is_tsv = self.plain.suffix == ".tsv"
         for _, line, document in self._lines():
-            json_line = json.dumps({"_id": document.docid, "text": document.text}).encode() if is_tsv else line
-            yield json_line.removeprefix(_BOM).strip(), document
+            if self._layout != "json":
+                title = {"title": document.title} if document.title else {}
+                line = json.dumps({"_id": document.docid, **title, "text": document.text}).encode()
+            yield line.removeprefix(_BOM).strip(), document
 
     def _lines(self) -> Iterator[tuple[int, bytes, Document]]:
         """The offset in bytes, the line and the document of every line; blank lines are skipped."""
         with open(self.plain, "rb") as file:
             start = 0
             for number, line in enumerate(file, start=1):
-                if line.strip():
+                if line.strip() and not (number == 1 and self._layout == "dpr"):  # its header
                     try:
                         yield start, line, self._parse(line, start)
                     except ValueError as error:
@@ -320,7 +338,7 @@ class BeirTexts(Mapping[str, str]):
 
     def _parse(self, line: bytes, start: int) -> Document:
         """The document in the line at a byte offset."""
-        return _parse_document(line.removeprefix(_BOM) if start == 0 else line, tsv=self.plain.suffix == ".tsv")
+        return _parse_document(line.removeprefix(_BOM) if start == 0 else line, self._layout)
 
     def _read(self, start: int) -> Document:
         # Unlike read, pread does not move a shared file position, so threads need no lock.
