@@ -1,6 +1,10 @@
 """A changed collection: its index searches like one that is built anew, whatever was added, replaced or deleted."""
 
+import contextlib
 import json
+import os
+import signal
+import time
 from random import Random
 
 import faiss
@@ -40,7 +44,7 @@ class Twin:
     """A folder that is changed, and what should be in it."""
 
     def __init__(self, tmp_path, tiny, texts, **kind):
-        self.path, self.texts, self.common = tmp_path, dict(texts), {"threads": 1}
+        self.path, self.texts, self.common, self.seconds = tmp_path, dict(texts), {"threads": 1}, 0.5
         self.kind = {"encoder": tiny, **kind, **self.common}
         self.index = str(tmp_path / "index")
         build_index(IndexRequest(corpus=write(tmp_path / "first.jsonl", texts), index=self.index, **self.kind))
@@ -58,6 +62,25 @@ class Twin:
 
     def change(self, add=(), delete=()):
         return build_index(self.request(dict(add), list(delete)))
+
+    def change_killed(self, random, add, delete):
+        """The same, by processes that are killed at random moments; after each, the index is the old or the new one."""
+        before, request = list(self.docids()), self.request(add, delete)
+        for _ in range(random.randint(1, 3)):
+            if not (child := os.fork()):
+                with contextlib.suppress(BaseException):
+                    build_index(request)
+                os._exit(0)
+            time.sleep(random.uniform(0, self.seconds))
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            assert list(self.docids()) in (before, list(self.texts))
+        started = time.monotonic()
+        build_index(request)
+        self.seconds = 1.5 * (time.monotonic() - started)
+
+    def docids(self):
+        return read_index_files(self.path / "index", "tour-index.json")[1]
 
     def anew(self):
         target = str(self.path / "anew")
@@ -93,7 +116,7 @@ def test_random_changes_give_the_lists_of_an_index_built_anew(tiny, tmp_path, se
         add = documents(random, random.randint(0, 8), f"n{step}-") | {
             d: "p o n m" for d in some[: random.randint(0, 3)]
         }
-        twin.change(add, [*some[3:], "unknown"])
+        twin.change_killed(random, add, [*some[3:], "unknown"])
         mine, theirs = twin.check()
         queries = theirs.reconstruct_n(0, 5)
         assert (mine.search(queries, 10)[1] == theirs.search(queries, 10)[1]).mean() > 0.95  # but for ties

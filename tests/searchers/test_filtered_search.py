@@ -1,5 +1,8 @@
 """Searches with a filter: nothing that does not pass is found, labelled or handed to an observer."""
 
+import io
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,6 +11,8 @@ from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import QuerySignal, TourConfig, TourError, TourSearcher
 from tour_pyserini.searchers.searched_index import open_index
+from tour_pyserini.searchers.trace import Trace
+from tour_pyserini.stores.signals import write_bm25
 
 CONFIGS = {
     "dense": TourConfig("dense"),
@@ -19,7 +24,9 @@ CONFIGS = {
 
 @pytest.fixture(scope="module")
 def collection(tmp_path_factory):
-    return ToyCollection(tmp_path_factory.mktemp("filtered"))
+    toy = ToyCollection(tmp_path_factory.mktemp("filtered"))
+    write_bm25([f"query {i % 7} word{i % 3}" for i in range(60)], toy.folder / "bm25")
+    return toy
 
 
 def words(query, k):
@@ -41,16 +48,25 @@ def searcher(collection, config, *, signals=(), observe=None, **options):
 @settings(max_examples=25, deadline=None)
 @given(parts=st.lists(st.sampled_from(range(5)), max_size=3), after=st.integers(1990, 2061), k=st.integers(1, 20))
 @pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.parametrize("signals", [(), (QuerySignal(words),)])
+@pytest.mark.parametrize("signals", ["none", "a function", "BM25 and vectors"])
 def test_nothing_that_does_not_pass_is_found_labelled_or_seen(collection, config, signals, parts, after, k):
     allowed = {f"d{i}" for i in range(60) if i % 5 in parts and 2000 + i >= after}
-    wanted, seen = {"part": {"in": parts}, "year": {"gte": after}}, {}
-    tour = searcher(collection, CONFIGS[config], signals=signals, observe=seen.__setitem__)
+    wanted, seen, lines = {"part": {"in": parts}, "year": {"gte": after}}, {}, io.StringIO()
+    index = open_index(collection.folder, collection.encoder)
+    signals = {"none": [], "a function": [QuerySignal(words)], "BM25 and vectors": [collection.folder, index]}[signals]
+    trace = Trace(lines, collection.docids)
+
+    def observe(qid, task):
+        seen[qid] = task
+        trace(qid, task)
+
+    tour = searcher(collection, CONFIGS[config], signals=signals, observe=observe)
     found = tour.batch_search(collection.queries, collection.q_ids, k=k, filter=wanted)
     assert all(len(hits) == min(k, len(allowed)) for hits in found.values()) or signals
     assert {hit.docid for hits in found.values() for hit in hits} <= allowed
     asked = {text.removeprefix("passage ") for _, text in tour._reranker.asked} if tour._reranker else set()
     assert asked <= allowed
+    assert set(re.findall(r'"(d\d+)"', lines.getvalue())) <= allowed
     for task in seen.values():
         ids = [id_ for one in task.rounds for id_ in (*one.hits.ids, *one.ids)]
         proposed = [id_ for signal in task.query.fusion.signals for id_ in signal.ids]

@@ -1,7 +1,10 @@
 """Filters: what passes in memory, in FAISS and in vector databases is what a plain reading of the condition says."""
 
+import io
 import itertools
 import json
+import re
+from types import SimpleNamespace
 
 import faiss
 import numpy as np
@@ -9,13 +12,18 @@ import pytest
 from filled_collections import ENGINES, address_in, docids_of, load
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from toy_collection import HashReranker
 
+from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
+from tour_pyserini.searchers.searched_index import SearchedIndex
 from tour_pyserini.searchers.searcher import field_table
+from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores import faiss_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.filters import Filter, Passing, search_within
+from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.stores.store import as_store
 
 SIZE, RANDOM = 60, np.random.default_rng(4)
@@ -185,7 +193,7 @@ def test_a_store_that_knows_no_filters_is_asked_for_more(condition, k):
 def collection(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("filters")
     lines = [
-        {"_id": docid, "title": "", "text": f"word{i % 7} text", **({"metadata": fields} if i % 2 else fields)}
+        {"_id": docid, "title": "", "text": f"word{i % 7} text {i}", **({"metadata": fields} if i % 2 else fields)}
         for i, (docid, fields) in enumerate(zip(docids_of(VECTORS), FIELDS, strict=True))
     ]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -207,6 +215,27 @@ def test_a_collection_finds_the_same_as_an_index_of_what_passes(collection, cond
         return
     words = collection.words("word3", 50, Filter.parse(condition))
     assert sorted(row.id for row in words) == [i for i in range(SIZE) if i % 7 == 3 and mask[i]]
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(condition=CONDITIONS, k=st.integers(1, 30), method=st.sampled_from(["tour", "hard", "rerank"]))
+def test_a_search_of_a_collection_finds_labels_and_traces_what_passes(collection, condition, k, method):
+    lines, reranker, signals = io.StringIO(), HashReranker(), []
+    if collection.settings["store"]["bm25"]:
+        signals = [open_signal(str(collection.address))]
+    searcher = TourSearcher(
+        SearchedIndex(collection, collection.docids, SimpleNamespace(encode=lambda text: QUERIES[len(text) % 5])),
+        *(reranker, collection.texts, TourConfig(method, depth=4)),
+        signals=signals,
+        observe=Trace(lines, collection.docids),
+    )
+    found = searcher.batch_search(["word3", "word1 text", "t"], ["q1", "q2", "q3"], k=k, filter=condition)
+    passing = {docid for docid, holds in zip(docids_of(VECTORS), expected(condition), strict=True) if holds}
+    assert all(len(hits) == min(k, len(passing)) for hits in found.values())
+    assert {hit.docid for hits in found.values() for hit in hits} <= passing
+    assert set(re.findall(r"doc-\d+", lines.getvalue())) <= passing
+    texts = {str(collection.texts[docid]) for docid in passing}
+    assert {text for _, text in reranker.asked} <= texts
 
 
 def test_docids_and_the_engine_s_own_language(collection):

@@ -93,6 +93,7 @@ class _PostgresEngine:
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Put passages into a collection, in place of earlier ones with the same ids."""
         with self.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 0")  # a graph may grow slowly, and half a batch is no use
             cursor.execute(f"DELETE FROM {_quoted(name)} WHERE id = ANY(%s)", [[row.id for row in rows]])
             with cursor.copy(f"COPY {_quoted(name)} FROM STDIN") as copy:
                 for row in rows:
