@@ -56,8 +56,8 @@ def measure_deadlines(setup: BenchmarkSetup) -> Report:
             str(case.clients),
             case.method,
             *_shares(load, case.deadline),
-            f"{1000 * load.percentile(0.99):.0f}",
-            f"{np.mean([reply.body['costs']['labels'] for reply in load.replies if reply.status == 200]):.1f}",
+            f"{1000 * load.of(200).percentile(0.99):.0f}",
+            f"{np.mean([reply.body['costs']['labels'] for reply in load.of(200).replies]):.1f}",
             f"{qualities[case]:.4f}",
         ]
         for case, load in loads.items()
