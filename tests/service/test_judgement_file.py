@@ -4,7 +4,7 @@ import json
 
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_memory_collection import InMemoryCollection
 
@@ -85,6 +85,7 @@ def test_without_a_file_there_is_no_such_route():
         assert "/judgements" not in client.get("/openapi.json").json()["paths"]
 
 
+@settings(max_examples=30, deadline=None)
 @given(cut=st.integers(0, 200))
 def test_a_torn_end_is_cut_off_and_the_rest_is_kept(tmp_path_factory, cut):
     path = tmp_path_factory.mktemp("torn") / "kept"

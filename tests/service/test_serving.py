@@ -84,8 +84,10 @@ def test_a_signal_lets_what_runs_end_and_a_killed_service_loses_nothing(small, s
     cache, judged, query = tmp_path / "scores.sqlite", tmp_path / "judged", small.queries["q9"]
     flags = (*slow_flags, "--cache", cache, "--judgements", judged, "--no-early-stopping", "--budget", "20")
     with running_server(*flags, cache=small.cache) as server, ThreadPoolExecutor(2) as clients:
-        asking, judging = clients.submit(server.search, query, k=5), clients.submit(judge, server)
-        wait_until(lambda: kept(cache) >= 5 and judged.stat().st_size > 1000)
+        judging = clients.submit(judge, server)
+        wait_until(lambda: judged.stat().st_size > 1000)
+        asking = clients.submit(server.search, query, k=5)
+        wait_until(lambda: kept(cache) >= 5)
         server.stop(signal.SIGKILL)
         with pytest.raises(httpx.TransportError):
             asking.result()
