@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ WARM_UP = 20
 """Questions that the forecast of label costs learns from before anything is measured."""
 MEASURE = "nDCG@10"
 DENSE = "dense"
-METHODS: dict[str, dict[str, object]] = {
+METHODS: dict[str, dict[str, Any]] = {
     DENSE: {"method": "dense"},
     "TouR": {},
     "re-rank 30": {"method": "rerank", "settings": {"depth": 30}},

@@ -31,10 +31,10 @@ def counted(memory, name):
 
 
 def test_with_a_short_deadline_there_are_lists_without_labels(memory):
-    (answer,) = awaited(memory.dispatcher.search(SearchBody(query="a", deadline_ms=0.001)))
+    (answer,) = awaited(memory.dispatcher.search(SearchBody(query="a", deadline_ms=0.001), None))
     assert answer.query == "a" and answer.costs.labels == 0
     # Of several queries, one that has begun is enough.
-    answers = awaited(memory.dispatcher.search(SearchBody(query=["a", "bb", "ccc"], deadline_ms=100)))
+    answers = awaited(memory.dispatcher.search(SearchBody(query=["a", "bb", "ccc"], deadline_ms=100), None))
     assert [answer.query for answer in answers] == ["a", "bb", "ccc"]
     assert counted(memory, "tour_searches_total") == {"the deadline came": 4}
 
@@ -66,7 +66,7 @@ def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
 )
 def test_settings_of_a_request_stand_over_those_of_the_service(memory, body, wanted):
     def config():
-        return memory.dispatcher.new_job(SearchBody(query="a", **body), "a", 1, None).config
+        return memory.dispatcher.new_job(SearchBody(query="a", **body), "a", 1, None, None).config
 
     if isinstance(wanted, TourConfig):
         assert config() == wanted
@@ -84,7 +84,7 @@ def test_probabilities_are_told_and_cut_the_list_and_an_empty_one_has_a_reason()
     collection.reranker.gate.set()
 
     def search(**more):
-        (answer,) = awaited(dispatcher.search(SearchBody(**body, **more)))
+        (answer,) = awaited(dispatcher.search(SearchBody(**body, **more), None))
         return answer, answer.model_dump()
 
     whole, _ = search(min_relevance=0.0)
