@@ -4,7 +4,6 @@ import pytest
 
 from tour_pyserini.encoders import loading
 from tour_pyserini.errors import TourError
-from tour_pyserini.opening import Opener
 from tour_pyserini.opening import encoder_options as options_of_request
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.stores.index_folder import check_vectors
@@ -98,20 +97,3 @@ def test_vectors_of_another_encoder_are_refused(index, tmp_path):
         check_vectors(index, str(other))
     with pytest.raises(TourError, match="--vectors is empty"):
         check_vectors(index, "")
-
-
-def test_things_are_opened_once_for_the_same_arguments():
-    made = []
-
-    def make(*args, **options):
-        made.append((args, options))
-        return object()
-
-    opener = Opener()
-    first = opener.open(make, "a", depth=1)
-    assert opener.open(make, "a", depth=1) is first
-    assert opener.open(make, "a", depth=2) is not first
-    inside = opener.open(make, first)
-    assert opener.open(make, first) is inside
-    assert opener.open(make, object()) is not opener.open(make, object())
-    assert len(made) == 5

@@ -176,18 +176,15 @@ def damaged_checkpoint(case):
 
 
 BAD = {
-    "missing index": (lambda case: {"index": "no-such-index"}, ["no-such-index"]),
     "folder without index": (lambda case: {"index": case.path}, ["index", "tour_pyserini.index"]),
     "damaged index": (broken_index, ["index"]),
     "wrong dimension": (other_dimension, ["8 dimensions", "4"]),
     "unknown docid": (unknown_document, ["corpus.jsonl"]),
-    "missing corpus": (lambda case: {"corpus": case.path / "none.jsonl"}, ["none.jsonl"]),
     "malformed corpus line": (write("corpus.jsonl", '{"_id": "a", "text": "b"}\n{"_id"\n'), ["corpus.jsonl", "line 2"]),
-    "missing topics": (lambda case: {"topics": case.path / "none.tsv"}, ["none.tsv"]),
     "empty query": (write("topics.tsv", "q1\tquery 1\nq2\t \n"), ["topics.tsv", "line 2"]),
     "duplicate topic ids": (write("topics.tsv", "q1\tquery 1\nq1\tquery 2\n"), ["topics.tsv", "line 2", "q1"]),
-    "query without vector": (write("topics.tsv", "q1\tsomething else\n"), ["q1", "something else"]),
     "malformed qrels line": (write("qrels.txt", "q1 0 d1 1\nq1 d1\n"), ["qrels.txt", "line 2"]),
+    "query without vector": (write("topics.tsv", "q1\tsomething else\n"), ["q1", "something else"]),
     "unreadable checkpoint": (damaged_checkpoint, ["damaged"]),
     "torch for a graph": (lambda case: {"reranker": "default"}, ["default", "torch", "onnx"]),
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),

@@ -1,4 +1,4 @@
-"""A search with its path: the list of `search`, and where its hits were before."""
+"""Every list of a search, the first before any label and the last what `search` gives; and its path in a notebook."""
 
 import copy
 import pickle
@@ -8,6 +8,7 @@ import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher, search_path
+from tour_pyserini.core.method import METHODS
 
 
 @pytest.fixture(scope="module")
@@ -15,26 +16,41 @@ def toy(tmp_path_factory):
     return ToyCollection(tmp_path_factory.mktemp("toy"))
 
 
-def make(toy, **settings):
-    return TourSearcher.from_vectors(toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict, **settings)
+def make(toy, score=None, **settings):
+    score = score or HashReranker().predict
+    return TourSearcher.from_vectors(toy.vectors, toy.texts, toy.encoder.encode, score, **settings)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        *({}, {"method": "hard"}, {"method": "rerank"}, {"method": "dense"}),
-        *({"budget": 12, "depth": 4}, {"method": "rocchio"}),
-    ],
-    ids=str,
-)
-def test_the_list_is_that_of_search(toy, settings):
-    searcher = make(toy, **settings)
-    for query in toy.queries:
+@pytest.mark.parametrize("method", METHODS)
+def test_the_first_list_is_dense_and_the_last_is_that_of_the_search(toy, method):
+    searcher = make(toy, method=method)
+    for query in toy.queries[:3]:
+        expected, lists = searcher.search(query, k=12), list(searcher.rounds(query, k=12))
+        if TourConfig(method).most_labels:
+            dense = make(toy, method="dense").search(query, k=12)
+            assert [hit.docid for hit in lists[0].hits] == [hit.docid for hit in dense] and lists[0].updates == 0
+        assert not lists[0].labels and lists[-1].hits == expected
+        assert [found.stop is None for found in lists] == [True] * (len(lists) - 1) + [False]
         path = search_path(searcher, query, k=12)
-        assert [(hit.docid, hit.score, hit.text) for hit in path.hits] == [
-            (hit.docid, hit.score, hit.text) for hit in searcher.search(query, k=12)
-        ]
-        assert [hit.rank for hit in path.hits] == [*range(1, 13)]
+        found = [(hit.docid, hit.score, hit.text, hit.rank) for hit in path.hits]
+        assert found == [(hit.docid, hit.score, hit.text, rank) for rank, hit in enumerate(expected, start=1)]
+
+
+def test_who_stops_asking_pays_for_no_more_labels(toy):
+    reranker = HashReranker()
+    steps = make(toy, reranker.predict, depth=5, early_stopping=False).rounds(toy.queries[0])
+    next(steps)
+    assert not reranker.asked
+    assert len(next(steps).labels) == len(reranker.asked) == 5
+    steps.close()
+    assert len(reranker.asked) == 5
+
+
+def test_a_list_on_the_way_is_what_that_budget_gives(toy):
+    searcher = make(toy, depth=5, budget=20, early_stopping=False)
+    for found in list(searcher.rounds(toy.queries[0], k=60))[1:]:
+        whole = searcher.search(toy.queries[0], k=60, budget=len(found.labels))
+        assert [hit.docid for hit in found.hits] == [hit.docid for hit in whole]
 
 
 def test_the_path_by_hand():

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,15 @@ from tour_pyserini.evaluation.query_path import QueryPath, first_words
 from tour_pyserini.support.files import atomic_write
 
 
-def _projected(queries: Floats, candidates: Floats) -> tuple[Floats, Floats]:
-    """The query vectors of each round [t, d] and the candidates [n, d] in two dimensions, [t, 2] and [n, 2].
+class _Projection(NamedTuple):
+    """Coordinates of the query vectors [t, 2] and of the candidates [n, 2] on the map."""
+
+    queries: Floats
+    candidates: Floats
+
+
+def _projected(queries: Floats, candidates: Floats) -> _Projection:
+    """Project the query vectors of each round [t, d] and the candidates [n, d] to two dimensions.
 
     All vectors are scaled to unit length first; the first query vector is the origin. The first axis points from the
     first query vector to the last, so that the query moves to the right. The second axis is the direction, orthogonal
@@ -35,7 +42,7 @@ def _projected(queries: Floats, candidates: Floats) -> tuple[Floats, Floats]:
         axes = np.vstack([along, across])
     else:
         axes = _main_directions(centred, count=2)
-    return moved @ axes.T, others @ axes.T
+    return _Projection(moved @ axes.T, others @ axes.T)
 
 
 def _main_directions(vectors: Floats, *, count: int) -> Floats:

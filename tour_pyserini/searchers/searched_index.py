@@ -162,28 +162,14 @@ class _QueryFunction:
         """The vector [d] of a query: a text, or the fields of one of Pyserini's topics."""
         text = text_of(fields, "query") if query is None else query
         if self._takes_lists is None:
-            return self._first(text)
+            self._takes_lists = not self._takes(text)
         return _as_vectors(self._function([text] if self._takes_lists else text))
 
-    def _first(self, text: str) -> Floats:
-        """The vector of the first query; remembers what the function takes."""
-        failure, shape = None, None
-        for query in (text, [text]):
-            try:
-                vector = _as_vectors(self._function(query))
-            except Exception as error:  # a function of lists may fail in any way for a text
-                failure = failure or error
-                continue
-            if vector.shape == (1, self._dimension) or (query is text and vector.shape == (self._dimension,)):
-                self._takes_lists = query is not text
-                return vector
-            shape = shape or list(vector.shape)
-        if shape is None and failure is not None:
-            raise failure
-        raise TourError(
-            f"encode gives an array of shape {shape} for a query; the vectors of the passages have "
-            f"{self._dimension} dimensions."
-        )
+    def _takes(self, text: str) -> bool:
+        try:
+            return _as_vectors(self._function(text)).size == self._dimension
+        except Exception:  # a function of lists may fail in any way for a text
+            return False
 
 
 def _query_encoder(encode: Any, dimension: int) -> Any:

@@ -92,15 +92,11 @@ class Dispatcher:
         Raises:
             TourError: if something is missing or wrong; the service then goes on with what it has.
         """
-        try:
-            async with self._reloading:
-                collection = await asyncio.to_thread(self.collection.reopened)
-                if self.limits.keys:
-                    self.keys = await asyncio.to_thread(lambda: _checked(self.limits.read_keys(), collection))
-                self.searches.collection = collection
-        except Exception as error:
-            log.error("not reloaded: %s", error)
-            raise
+        async with self._reloading:
+            collection = await asyncio.to_thread(self.collection.reopened)
+            if self.limits.keys:
+                self.keys = await asyncio.to_thread(lambda: _checked(self.limits.read_keys(), collection))
+            self.searches.collection = collection
         log.warning("reloaded %s: %d documents", self.collection.name, self.collection.size)
         return self.collection
 
