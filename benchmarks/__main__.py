@@ -9,11 +9,10 @@ from benchmarks.benchmark_report import Report, check_document, fill_document
 from benchmarks.benchmark_setup import BenchmarkSetup
 from benchmarks.cluster import measure_cluster
 from benchmarks.deadlines import measure_deadlines
-from benchmarks.half_open import measure_half_open
 from benchmarks.large import measure_large
 from benchmarks.lucene import measure_lucene
 from benchmarks.model_speed import measure_encoding, measure_labelling
-from benchmarks.overload import measure_overload
+from benchmarks.overload import measure_half_open, measure_overload
 from benchmarks.quality import measure_int8, measure_tour
 from benchmarks.search_time import measure_bound, measure_overhead, measure_warm_cache
 from benchmarks.service_load import measure_service

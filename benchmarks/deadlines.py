@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ WARM_UP = 20
 """Questions that the forecast of label costs learns from before anything is measured."""
 MEASURE = "nDCG@10"
 DENSE = "dense"
-METHODS: dict[str, dict[str, object]] = {
+METHODS: dict[str, dict[str, Any]] = {
     DENSE: {"method": "dense"},
     "TouR": {},
     "re-rank 30": {"method": "rerank", "settings": {"depth": 30}},
@@ -56,8 +56,8 @@ def measure_deadlines(setup: BenchmarkSetup) -> Report:
             str(case.clients),
             case.method,
             *_shares(load, case.deadline),
-            f"{1000 * load.percentile(0.99):.0f}",
-            f"{np.mean([reply.body['costs']['labels'] for reply in load.replies if reply.status == 200]):.1f}",
+            f"{1000 * load.of(200).percentile(0.99):.0f}",
+            f"{np.mean([reply.body['costs']['labels'] for reply in load.of(200).replies]):.1f}",
             f"{qualities[case]:.4f}",
         ]
         for case, load in loads.items()

@@ -1,13 +1,13 @@
 """Services in processes of their own, and clients that ask them."""
 
 import contextlib
-import itertools
+import math
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,9 +97,10 @@ def ask(client: httpx.Client, query: str, **body: Any) -> Reply:
     return Reply(answer.status_code, time.perf_counter() - start, answer.json(), answer.headers)
 
 
-def new_client(url: str) -> httpx.Client:
-    """A client with connections of its own."""
-    return httpx.Client(base_url=url, timeout=TIMEOUT, trust_env=False)
+def new_client(url: str, *, keep: bool = True) -> httpx.Client:
+    """A client with connections of its own; with `keep`, they are kept open between requests."""
+    limits = httpx.Limits(max_keepalive_connections=None if keep else 0)
+    return httpx.Client(base_url=url, timeout=TIMEOUT, limits=limits, trust_env=False)
 
 
 class Load(NamedTuple):
@@ -108,34 +109,40 @@ class Load(NamedTuple):
     replies: Sequence[Reply]
     seconds: float
 
+    def of(self, status: int) -> "Load":
+        """The replies with a status."""
+        return Load([reply for reply in self.replies if reply.status == status], self.seconds)
+
     @property
     def rate(self) -> float:
         """Answers per second."""
-        return sum(reply.status == 200 for reply in self.replies) / self.seconds
+        return len(self.of(200).replies) / self.seconds
 
     def percentile(self, share: float) -> float:
-        """Seconds in which that share of the answers was there."""
-        return float(np.quantile([reply.seconds for reply in self.replies if reply.status == 200], share))
+        """Seconds in which that share of the replies was there; NaN where there are none."""
+        return float(np.quantile([reply.seconds for reply in self.replies] or [np.nan], share))
 
 
-def closed_loop(url: str, queries: Sequence[str], *, clients: int, **body: Any) -> Load:
-    """Ask all queries; each client asks its next one as soon as it has an answer."""
-    numbers, lock = itertools.count(), threading.Lock()
+def closed_loop(
+    url: str, queries: Iterable[str], *, clients: int, seconds: float = math.inf, keep: bool = True, **body: Any
+) -> Load:
+    """Ask queries, all of them or for so long; each client asks its next one as soon as it has an answer."""
+    numbered, lock = enumerate(queries), threading.Lock()
     replies: dict[int, Reply] = {}
+    start = time.perf_counter()
 
     def work(_: int) -> None:
-        with new_client(url) as client:
-            while True:
+        with new_client(url, keep=keep) as client:
+            while time.perf_counter() < start + seconds:
                 with lock:
-                    number = next(numbers)
-                if number >= len(queries):
+                    number, query = next(numbered, (None, ""))
+                if number is None:
                     return
-                replies[number] = ask(client, queries[number], **body)
+                replies[number] = ask(client, query, **body)
 
-    start = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
         list(pool.map(work, range(clients)))
-    return Load([replies[number] for number in range(len(queries))], time.perf_counter() - start)
+    return Load([replies[number] for number in sorted(replies)], time.perf_counter() - start)
 
 
 def check_answered(load: Load, name: str) -> None:

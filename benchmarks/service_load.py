@@ -1,5 +1,7 @@
 """A service under load: pooled searches, one at a time, and a plain service, at 1 to 64 clients."""
 
+from typing import Any
+
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, BenchmarkSetup
 from benchmarks.plain_service import DEPTH
@@ -57,8 +59,8 @@ def measure_service(setup: BenchmarkSetup) -> Report:
 _TOUR, _RERANK = "TouR", f"re-rank {DEPTH}"
 
 
-def _bodies(name: str) -> dict[str, dict[str, object]]:
-    rerank: dict[str, object] = {"method": "rerank", "settings": {"depth": DEPTH}}
+def _bodies(name: str) -> dict[str, dict[str, Any]]:
+    rerank: dict[str, Any] = {"method": "rerank", "settings": {"depth": DEPTH}}
     return {_RERANK: {}} if name == PLAIN else {_TOUR: {}, _RERANK: rerank}
 
 

@@ -142,15 +142,22 @@ def load(path: str) -> Replayed:
 # Measuring
 
 
-def draws(queries: int, size: int, count: int) -> Iterator[tuple[Ids, Ids]]:
-    """Judged and unjudged queries, at random; the same for every rule."""
+def draws(queries: int, size: int, count: int, *, replace: bool = False) -> Iterator[tuple[Ids, Ids]]:
+    """Judged and unjudged queries, at random; the same for every rule.
+
+    In a small collection, a lucky draw leaves unlucky queries: with replacement, all queries are measured instead.
+    """
     for seed in range(count):
-        order = np.random.default_rng([size, seed]).permutation(queries)
-        yield order[:size], order[size:]
+        random = np.random.default_rng([size, seed])
+        if replace:
+            yield random.integers(0, queries, size), np.arange(queries)
+        else:
+            order = random.permutation(queries)
+            yield order[:size], order[size:]
 
 
 def tuned(
-    one: Replayed, size: int, rule: Callable[[Trials], int], count: int = DRAWS
+    one: Replayed, size: int, rule: Callable[[Trials], int], count: int = DRAWS, *, replace: bool = False
 ) -> tuple[Floats, Floats, list[int]]:
     """What tuning on so many queries gives.
 
@@ -161,7 +168,7 @@ def tuned(
     value, gains = one.trials.values[MEASURES[0]], one.trials.gains
     queries, rows, found = value.shape[1], [], np.zeros(count)
     total, times = np.zeros(queries), np.zeros(queries)
-    for at, (judged, others) in enumerate(draws(queries, size, count)):
+    for at, (judged, others) in enumerate(draws(queries, size, count, replace=replace)):
         row = rule(one.trials.of(judged))
         rows.append(row)
         found[at] = gains[row, others].mean()
@@ -175,7 +182,9 @@ def worst(gains: Floats) -> float:
     return float(np.sort(gains)[: max(len(gains) // 10, 1)].mean())
 
 
-def gains_table(collections: Sequence[Replayed], rule: Callable[[Trials], int], count: int) -> tuple[Table, Table]:
+def gains_table(
+    collections: Sequence[Replayed], rule: Callable[[Trials], int], count: int, *, replace: bool = False
+) -> tuple[Table, Table]:
     """Gain over the default by number of judged queries; tuned on 50 against the best recipe in hindsight."""
     from scipy.stats import ttest_rel
 
@@ -185,7 +194,7 @@ def gains_table(collections: Sequence[Replayed], rule: Callable[[Trials], int], 
         default, line = one.trials.values[MEASURES[0]][0], [one.name, str(len(one.recipes["dense"]))]
         line.append(f"{default.mean():.4f}")
         for size in SIZES:
-            gains, values, _ = tuned(one, size, rule, count)
+            gains, values, _ = tuned(one, size, rule, count, replace=replace)
             means[size].append(gains.mean())
             line.append(f"{gains.mean():+.4f} ({worst(gains):+.3f})")
         body.append(line)
@@ -196,7 +205,7 @@ def gains_table(collections: Sequence[Replayed], rule: Callable[[Trials], int], 
         against.append([one.name, best, f"{one.recipes[best].mean():.4f}", f"{difference.mean():+.4f}", f"{p:.3f}"])
     body.append(["mean", "", "", *(f"{np.mean(means[size]):+.4f}" for size in SIZES)])
     head = ["collection", "queries", f"default {MEASURES[0]}", *(f"{size} judged" for size in SIZES)]
-    title = f"Mean gain over the default on the unjudged queries, {count} draws (in brackets: the worst tenth of them)"
+    title = f"Mean gain over the default, {count} draws (in brackets: the worst tenth of them)"
     recipe = ["collection", "best fixed recipe", MEASURES[0], "tuned on 50 gains", "p (paired t)"]
     return Table([head, *body], title=title), Table([recipe, *against], title="Against the best fixed recipe")
 
@@ -283,7 +292,7 @@ def measure(args: argparse.Namespace) -> None:
         for caution in (0.75, 1.0, 1.25, 1.5)
     }
     tables = [
-        *gains_table(collections, rule, args.draws),
+        *gains_table(collections, rule, args.draws, replace=args.replace),
         probabilities_table(collections, args.draws),
         *([constants_table(collections, grid, args.draws // 4)] if args.constants else []),
     ]
@@ -304,6 +313,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     second = commands.add_parser("measure")
     second.add_argument("files", nargs="+")
     second.add_argument("--draws", type=int, default=DRAWS)
+    second.add_argument("--replace", action="store_true", help="draw with replacement, and measure all queries")
     second.add_argument("--constants", action="store_true", help="choose the rule's constants by other collections")
     second.set_defaults(run=measure)
     args = parser.parse_args(argv)

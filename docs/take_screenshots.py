@@ -1,6 +1,7 @@
 """Take the screenshots of docs/service.md: `python docs/take_screenshots.py http://127.0.0.1:8080`.
 
-The service must serve the embedded collection (`serve --topics demo`). Needs playwright and Debian's chromium.
+The service must serve the embedded collection (`serve --topics demo`). The second time, labels are in the cache. Needs
+playwright and Debian's chromium.
 """
 
 import io
@@ -22,8 +23,7 @@ def main(address: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         save("page-desktop", shown(browser, address, 1400, 1060, "Round 3").screenshot())
-        save("page-compare", shown(browser, address, 1500, 1000, "Round 3", compare="rerank").screenshot())
-        save("page-dark", shown(browser, address, 1400, 900, "Round 1", color_scheme="dark").screenshot())
+        save("page-compare", shown(browser, address, 1500, 1000, "Round 3", compare="preset:mixed").screenshot())
         save("page-phone", shown(browser, address, 390, 1180, "Round 3", is_mobile=True).screenshot())
         browser.close()
 

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import NamedTuple, Self
-
-import numpy as np
+from typing import Any, Self
 
 from tour_pyserini.answers import uses_patterns
 from tour_pyserini.command import run
@@ -105,26 +103,18 @@ class CompareRequest(Request):
             raise TourError(f"--show writes text, which --format {self.format} cannot hold; choose text or markdown.")
 
 
-class _Gains(NamedTuple):
-    """Gains over a baseline on the first measure: differences by run, float64 [queries], and the two names."""
-
-    gained: Mapping[str, np.ndarray]
-    baseline: str
-    measure: str
-
-
 class Report(str):
     """A report as text; a notebook shows its tables, and gains over a baseline as a figure.
 
     Attributes:
         parts: its tables, and passages as text.
-        gains: of the other runs over the baseline; None without one.
+        gains: of the other runs over the baseline, as `draw_gains` takes them; empty without a baseline.
     """
 
     parts: tuple[Table | str, ...]
-    gains: _Gains | None
+    gains: Mapping[str, Any]
 
-    def __new__(cls, text: str, parts: Sequence[Table | str], gains: _Gains | None = None) -> Self:
+    def __new__(cls, text: str, parts: Sequence[Table | str], gains: Mapping[str, Any]) -> Self:
         """The text, and what it was made from."""
         report = super().__new__(cls, text)
         report.parts, report.gains = tuple(parts), gains
@@ -133,7 +123,7 @@ class Report(str):
     @property
     def figure(self) -> str:
         """The gains by query as SVG; empty without a baseline."""
-        return gains_svg(**self.gains._asdict()) if self.gains else ""
+        return gains_svg(**self.gains) if self.gains else ""
 
     def _repr_html_(self) -> str:
         parts = [part._repr_html_() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>" for part in self.parts]
@@ -165,14 +155,14 @@ def compare_runs(request: CompareRequest) -> Report:
     rows = measure_runs(scorer, request.runs, qrels=request.qrels, judgements=qrels, predictions=predictions)
 
     parts: list[Table | str] = [means_table(rows)]
-    others, gained = [], None
+    others, gained = [], dict[str, Any]()
     if first is not None:
         baseline, others = rows[first], rows[:first] + rows[first + 1 :]
         compared = compare_with_baseline(baseline, others, test=request.test)
         parts.append(comparison_table(compared, baseline.name, test=request.test, alpha=request.alpha))
         measure = next(iter(baseline.values))
         differences = {row.name: gains(row.values[measure], baseline.values[measure]) for row in others}
-        gained = _Gains(differences, baseline.name, measure)
+        gained = {"gained": differences, "baseline": baseline.name, "measure": measure}
     if splits is not None:
         parts.append(split_table(scorer, rows, splits))
     records = {row.name: record for row in rows if row.costs is not None and (record := read_record(row.path))}
@@ -187,7 +177,7 @@ def compare_runs(request: CompareRequest) -> Report:
         with atomic_write(request.output) as file:
             file.write(report)
     if request.picture is not None and gained:
-        draw_gains(**gained._asdict(), output=request.picture)
+        draw_gains(**gained, output=request.picture)
     return report
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import resource
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +90,12 @@ def test_a_full_disk_leaves_no_run_without_its_record(request_, monkeypatch, tmp
 def test_a_run_is_written_to_standard_output_without_a_record(request_, capfd):
     search(replace(request_, output="/dev/stdout"))
     assert capfd.readouterr().out.startswith("q0 Q0 d")
+
+
+def test_an_output_whose_name_is_not_utf_8_has_a_record_too(request_, tmp_path):
+    output = tmp_path / os.fsdecode(b"run\xff.trec")
+    search(replace(request_, output=output))
+    assert output.read_text().startswith("q0 Q0 d") and json.loads(record_path(output).read_text())
 
 
 def test_the_record_describes_the_search(request_):

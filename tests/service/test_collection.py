@@ -9,8 +9,6 @@ import pytest
 
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini.core.arrays import strictly_decreasing
-from tour_pyserini.encoders import loading
-from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.errors import RequestError
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
@@ -18,8 +16,6 @@ from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.serving import ServeRequest
-from tour_pyserini.stores.index_folder import _Positions
-from tour_pyserini.stores.vectors import EncodedCorpus
 
 COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
 CONFIGS = {name: TourConfig(name, depth=5) for name in ("tour", "rerank", "hard")} | {"dense": TourConfig("dense")}
@@ -73,23 +69,6 @@ def test_each_method_has_the_signals_that_it_has_on_the_command_line(words, tmp_
         found = served.searcher(config).batch_search(list(words.queries.values()), list(words.queries), k=20)
         assert {q_id: as_lines(hits) for q_id, hits in found.items()} == wanted, method
         assert (wanted != hybrid) or method != "dense"  # BM25 would make a difference
-
-
-@pytest.mark.parametrize("vectors", ["folder", "encode"])
-def test_what_all_settings_need_is_opened_once(words, monkeypatch, vectors):
-    opened = []
-
-    def counted(what, make):
-        return lambda *arguments, **options: opened.append(what) or make(*arguments, **options)
-
-    monkeypatch.setattr(EncodedCorpus, "__init__", counted("vectors", EncodedCorpus.__init__))
-    monkeypatch.setattr(loading, "load_document_encoder", counted("encoder", load_document_encoder))
-    monkeypatch.setattr(_Positions, "__init__", counted("positions", _Positions.__init__))
-    chosen = words.options["index"] if vectors == "folder" else "encode"
-    served = Collection(ServeRequest(**words.options, vectors=chosen, config=CONFIGS["tour"]))
-    searchers = [served.searcher(TourConfig(method, depth=depth)) for method in ("tour", "hard") for depth in (3, 4)]
-    assert [bool(searcher.search("a b", k=3)) for searcher in searchers] == [True] * 4
-    assert sorted(opened) == sorted(["positions", "vectors" if vectors == "folder" else "encoder"])
 
 
 def test_settings_that_the_service_cannot_search_with(served, monkeypatch, caplog):

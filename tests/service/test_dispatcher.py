@@ -1,13 +1,11 @@
-"""Between requests and searches: deadlines in the queue, clients that go away, what is counted, settings."""
+"""Between requests and searches: short deadlines, what is counted, settings."""
 
-import asyncio
 import time
 from types import SimpleNamespace
 
 import pytest
 from in_memory_collection import InMemoryCollection
 from own_loop import awaited
-from starlette.requests import ClientDisconnect
 
 from tour_pyserini import TourConfig
 from tour_pyserini.core.settings import Calibration
@@ -15,7 +13,6 @@ from tour_pyserini.errors import RequestError
 from tour_pyserini.service.dispatcher import Dispatcher
 from tour_pyserini.service.jobs import SearchJob
 from tour_pyserini.service.messages import SearchBody
-from tour_pyserini.service.search_loop import BusyError
 
 
 @pytest.fixture
@@ -33,50 +30,13 @@ def counted(memory, name):
     return {line.split('"')[1]: float(line.split()[-1]) for line in lines if line.startswith(name + "{")}
 
 
-def test_who_waits_behind_a_search_that_hangs_is_told_at_the_deadline(memory):
-    async def work():
-        memory.gate.set()
-        await memory.dispatcher.search(SearchBody(query="a"))  # by what it has seen, the queue is short
-        memory.gate.clear()
-        running = asyncio.ensure_future(memory.dispatcher.search(SearchBody(query="hung")))
-        await asyncio.sleep(0.05)
-        async with asyncio.timeout(20):
-            with pytest.raises(BusyError, match="in the queue"):
-                await memory.dispatcher.search(SearchBody(query=["a", "b"], deadline_ms=400))
-        assert not running.done() and memory.loop.waiting == 0
-        memory.gate.set()
-        await running
-
-    awaited(work())
-
-
 def test_with_a_short_deadline_there_are_lists_without_labels(memory):
-    (answer,) = awaited(memory.dispatcher.search(SearchBody(query="a", deadline_ms=0.001)))
+    (answer,) = awaited(memory.dispatcher.search(SearchBody(query="a", deadline_ms=0.001), None))
     assert answer.query == "a" and answer.costs.labels == 0
     # Of several queries, one that has begun is enough.
-    answers = awaited(memory.dispatcher.search(SearchBody(query=["a", "bb", "ccc"], deadline_ms=100)))
+    answers = awaited(memory.dispatcher.search(SearchBody(query=["a", "bb", "ccc"], deadline_ms=100), None))
     assert [answer.query for answer in answers] == ["a", "bb", "ccc"]
     assert counted(memory, "tour_searches_total") == {"the deadline came": 4}
-
-
-@pytest.mark.parametrize("how", ["the client goes", "the coroutine is cancelled"])
-def test_who_goes_away_leaves_nothing_behind(memory, how):
-    async def receive():
-        await asyncio.sleep(0.05)
-        return {"type": "http.disconnect"}
-
-    async def work():
-        body, request = SearchBody(query=["a", "bb"]), SimpleNamespace(scope={}, receive=receive)
-        if how == "the client goes":
-            with pytest.raises(ClientDisconnect):
-                await memory.dispatcher.search(body, request)
-        else:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await memory.dispatcher.search(body)
-        assert memory.loop.running == memory.loop.waiting == 0
-
-    awaited(work())
 
 
 def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
@@ -106,7 +66,7 @@ def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
 )
 def test_settings_of_a_request_stand_over_those_of_the_service(memory, body, wanted):
     def config():
-        return memory.dispatcher.new_job(SearchBody(query="a", **body), "a", 1, None).config
+        return memory.dispatcher.new_job(SearchBody(query="a", **body), "a", 1, None, None).config
 
     if isinstance(wanted, TourConfig):
         assert config() == wanted
@@ -124,7 +84,7 @@ def test_probabilities_are_told_and_cut_the_list_and_an_empty_one_has_a_reason()
     collection.reranker.gate.set()
 
     def search(**more):
-        (answer,) = awaited(dispatcher.search(SearchBody(**body, **more)))
+        (answer,) = awaited(dispatcher.search(SearchBody(**body, **more), None))
         return answer, answer.model_dump()
 
     whole, _ = search(min_relevance=0.0)

@@ -1,6 +1,7 @@
 """A running service, where labels take 50 ms a call and 8 ms each: deadlines, clients that go, signals; its key."""
 
 import asyncio
+import itertools
 import json
 import signal
 import socket
@@ -16,7 +17,7 @@ from running_server import running_server
 
 from tour_pyserini import TourError
 from tour_pyserini.core.method import StopReason
-from tour_pyserini.serve import main, serve
+from tour_pyserini.serve import serve
 from tour_pyserini.service import serving
 from tour_pyserini.service.serving import KEY_VARIABLE, ServeRequest, digest
 
@@ -67,23 +68,41 @@ def test_a_client_that_goes_away_stops_costing(small, slow, slow_reranker):
         assert calls() == after < before + BUDGET  # rounds of one label
 
 
-def test_a_signal_lets_what_runs_end_and_a_killed_service_loses_no_label(small, slow_flags, tmp_path):
-    cache, query = tmp_path / "scores.sqlite", small.queries["q9"]
-    flags = (*slow_flags, "--cache", cache, "--no-early-stopping", "--budget", "20")
-    with running_server(*flags, cache=small.cache) as server, ThreadPoolExecutor(1) as clients:
+def judge(server):
+    """Judge until the service is gone; what was confirmed, by docid, and the last docid, which may be kept or not."""
+    confirmed = {}
+    for number in itertools.count():
+        body = {"query": "a topic", "docid": f"d{number % 60}", "relevance": number // 60 % 4}
+        try:
+            assert server.client.post("/judgements", json=body).status_code == 200
+        except httpx.TransportError:
+            return confirmed, body["docid"]
+        confirmed[body["docid"]] = str(body["relevance"])
+
+
+def test_a_signal_lets_what_runs_end_and_a_killed_service_loses_nothing(small, slow_flags, tmp_path):
+    cache, judged, query = tmp_path / "scores.sqlite", tmp_path / "judged", small.queries["q9"]
+    flags = (*slow_flags, "--cache", cache, "--judgements", judged, "--no-early-stopping", "--budget", "20")
+    with running_server(*flags, cache=small.cache) as server, ThreadPoolExecutor(2) as clients:
+        judging = clients.submit(judge, server)
+        wait_until(lambda: judged.stat().st_size > 1000)
         asking = clients.submit(server.search, query, k=5)
         wait_until(lambda: kept(cache) >= 5)
         server.stop(signal.SIGKILL)
         with pytest.raises(httpx.TransportError):
             asking.result()
-    before = kept(cache)
+    before, (confirmed, last) = kept(cache), judging.result()
     assert before >= 5
     with running_server(*flags, cache=small.cache) as server, ThreadPoolExecutor(1) as clients:
         answer = clients.submit(server.search, query, k=5)
         wait_until(lambda: server.metric("tour_reranker_calls_total") > 0)
+        lines = [line.split() for line in server.client.get("/judgements").text.splitlines()]
         assert server.stop() == (0, "")
         costs = answer.result().json()["costs"]
     assert costs["labels"] == kept(cache) == 20 and costs["scored"] == 20 - before
+    assert {docid: grade for _, _, docid, grade in lines if docid != last}.items() >= (
+        {docid: grade for docid, grade in confirmed.items() if docid != last}.items()
+    )
 
 
 def kept(cache):
@@ -117,14 +136,6 @@ def test_answers_are_sent_without_delay():
                 return value
 
     assert awaited(nodelay())
-
-
-def test_the_flags_are_those_of_a_service(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help-all"])
-    flags = capsys.readouterr().out
-    assert "--nprobe" in flags
-    assert not [name for name in ("--shard", "--ray", "--batch-size", "--output") if name in flags]
 
 
 def test_a_service_answers_to_its_own_address():

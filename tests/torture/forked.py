@@ -10,18 +10,32 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-COMMANDS = (
-    *("answers", "cache", "compare", "convert", "experiment"),
-    *("index", "learn", "page", "search", "train"),
-)
+COMMANDS = ("answers", "cache", "compare", "convert", "experiment", "index", "learn", "page", "search", "train")
 LIBRARIES = (
     *("faiss", "ir_measures", "matplotlib.figure", "onnxruntime", "pandas"),
     *("scipy.stats", "sklearn", "torch", "transformers", "yaml"),
 )
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-LONGEST = 120.0  # seconds; a command that takes longer hangs
+LONGEST = 600.0  # seconds, also on a busy machine; a command that takes longer hangs
+
+
+@dataclass
+class Area:
+    """One row of the table: the cases, and those that failed, with what is needed to do them again."""
+
+    name: str
+    cases: int = 0
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, case: str, fault: str | None) -> None:
+        """Count a case; a fault that is not None is a failure."""
+        self.cases += 1
+        if fault is not None:
+            self.failures.append(f"{case}: {fault}")
 
 
 class Outcome(NamedTuple):
@@ -60,44 +74,37 @@ class Process:
         os.close(write)
         self._pipe = read
 
-    def send(self, number: int, *, after: float) -> None:
-        """Send a signal this many seconds after the start, or at the end if it ends before."""
-        rest = self.started + after - time.monotonic()
-        if rest > 0 and hasattr(os, "pidfd_open"):
-            handle = os.pidfd_open(self.pid)
-            select.select([handle], [], [], rest)
-            os.close(handle)
+    def ended(self, number: int, *, after: float) -> Outcome:
+        """Send a signal this many seconds after the start, or at the end if it ends before, and wait for the end."""
+        handle = os.pidfd_open(self.pid)
+        select.select([handle], [], [], max(0.0, self.started + after - time.monotonic()))
+        os.close(handle)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, number)
+        return self.wait()
 
     def wait(self) -> Outcome:
         """Wait for the end."""
-        content = b""
-        while True:
-            ready, _, _ = select.select([self._pipe], [], [], max(0.0, self.started + LONGEST - time.monotonic()))
-            if not ready:
+        content, hangs = b"", False
+        while not hangs:
+            hangs = not select.select([self._pipe], [], [], max(0.0, self.started + LONGEST - time.monotonic()))[0]
+            if hangs:
                 os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
-                os.close(self._pipe)
-                return Outcome(-signal.SIGALRM, content.decode(errors="replace"), LONGEST)
-            part = os.read(self._pipe, 65536)
-            if not part:
+            elif part := os.read(self._pipe, 65536):
+                content += part
+            else:
                 break
-            content += part
         os.close(self._pipe)
         code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return Outcome(code, content.decode(errors="replace"), time.monotonic() - self.started)
+        seconds = time.monotonic() - self.started
+        return Outcome(-signal.SIGALRM if hangs else code, content.decode(errors="replace"), seconds)
 
 
 def load_everything() -> None:
     """Import what commands import, so that a forked process starts to work at once."""
-    for name in LIBRARIES:
+    for name in (*LIBRARIES, *(f"tour_pyserini.{name}" for name in COMMANDS)):
         importlib.import_module(name)
-    for name in COMMANDS:
-        importlib.import_module(f"tour_pyserini.{name}")
-    import torch
-
-    torch.set_num_threads(1)
+    sys.modules["torch"].set_num_threads(1)
 
 
 def command(name: str, arguments: list[str]) -> Callable[[], object]:

@@ -15,13 +15,13 @@ import re
 import select
 import signal
 import struct
-import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from results import Area
+from forked import Area
 from workload import Step, Workload
 
 LONGEST = 20.0  # seconds of one case
@@ -48,52 +48,40 @@ ODD_VALUES: tuple[Any, ...] = (
 )
 
 
-def fuzzed(workload: Workload, seed: int, cases: int) -> list[Area]:
-    """The same number of cases for every file; each case has its own seed."""
-    areas = []
-    for file, name, kind in TARGETS:
-        started = time.monotonic()
-        area = Area(f"fuzz {file} ({name})")
-        step = next(step for step in workload.steps if step.name == name)
-        workload.reset()
-        valid = (workload.case / file).read_bytes()
-        seeds = [f"{seed} {file} {case}" for case in range(-(-cases // len(TARGETS)))]
-        _fuzz(area, workload, step, workload.case / file, valid, kind, seeds)
-        area.seconds = time.monotonic() - started
-        areas.append(area)
-    return areas
-
-
-def _fuzz(area: Area, workload: Workload, step: Step, file: Path, valid: bytes, kind: str, seeds: list[str]) -> None:
-    """Run cases in a process; if it dies or hangs, that is a failure, and another process goes on after it."""
-    done = 0
-    while done < len(seeds):
+def fuzzed(target: tuple[str, str, str], area: Area, workload: Workload, random: Random, cases: int) -> None:
+    """Damage a file and run a command, in one process; if it dies or hangs, that is a failure, and another goes on."""
+    name, command, kind = target
+    step = next(step for step in workload.steps if step.name == command)
+    workload.reset()
+    file = workload.case / name
+    valid, seeds = file.read_bytes(), [str(random.getrandbits(64)) for _ in range(cases)]
+    while seeds:
         read, write = os.pipe()
         pid = os.fork()
         if not pid:
             os.close(read)
-            _work(workload, step, file, valid, kind, seeds[done:], write)
+            _work(workload, step, file, lambda seed: damaged(valid, kind, Random(seed)), seeds, write)
         os.close(write)
         with open(read, encoding="utf-8") as lines:
             while select.select([lines], [], [], LONGEST)[0] and (line := lines.readline()):
-                area.add(seeds[done], line.strip() or None)
-                done += 1
-            if done < len(seeds):
+                area.add(seeds.pop(0), line.strip() or None)
+            if seeds:
                 os.kill(pid, signal.SIGKILL)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        if done < len(seeds):
-            area.add(seeds[done], f"the process hung, or ended with exit code {code}")
-            done += 1
+        if seeds:
+            area.add(seeds.pop(0), f"the process hung, or ended with exit code {code}")
 
 
-def _work(workload: Workload, step: Step, file: Path, valid: bytes, kind: str, seeds: list[str], pipe: int) -> None:
+def _work(
+    workload: Workload, step: Step, file: Path, content: Callable[[str], bytes], seeds: list[str], pipe: int
+) -> None:
     try:
         logging.disable(logging.CRITICAL)
         warnings.simplefilter("ignore")
         main = importlib.import_module(f"tour_pyserini.{step.name.split()[0]}").main
         for seed in seeds:
             workload.reset()
-            file.write_bytes(damaged(valid, kind, Random(seed)))
+            file.write_bytes(content(seed))
             silent = io.StringIO()
             with (
                 contextlib.redirect_stdout(silent),
@@ -101,57 +89,53 @@ def _work(workload: Workload, step: Step, file: Path, valid: bytes, kind: str, s
                 contextlib.suppress(Exception, SystemExit),
             ):
                 main(step.arguments)
-            left = workload.temporaries()
-            os.write(pipe, f"{f'left {left}' if left else ''}\n".encode())
+            os.write(pipe, f"{workload.left() or ''}\n".encode())
     finally:
         os._exit(0)
 
 
 def damaged(content: bytes, kind: str, random: Random) -> bytes:
     """A copy with one to three faults; the kind is `bytes`, `lines` (columns become odd too) or `json` (values too)."""
-    faults = [*BYTES, *([odd_column] * 4 if kind != "bytes" else []), *([odd_value] * 6 if kind == "json" else [])]
+    faults = [flip, flip, cut, insert, huge, *([odd_column] * 4 if kind != "bytes" else [])]
     for _ in range(random.choice((1, 1, 1, 2, 3))):
-        content = random.choice(faults)(content, random)
+        content = random.choice([*faults, *([odd_value] * 6 if kind == "json" else [])])(content, random)
     return content
 
 
+def _place(content: bytes, random: Random, beginning: int) -> int:
+    """A position; half of the time in the beginning, where headers are."""
+    return random.randrange(random.choice((len(content), min(beginning, len(content)))) + 1)
+
+
 def flip(content: bytes, random: Random) -> bytes:
-    """One bit, half of the time in the first 128 bytes, where headers are."""
-    if not content:
-        return content
-    changed = bytearray(content)
-    changed[random.randrange(random.choice((len(changed), min(128, len(changed)))))] ^= 1 << random.randrange(8)
-    return bytes(changed)
+    """One bit is another one."""
+    place = _place(content, random, 128)
+    return (
+        content[:place]
+        + bytes(byte ^ 1 << random.randrange(8) for byte in content[place : place + 1])
+        + content[place + 1 :]
+    )
 
 
 def cut(content: bytes, random: Random) -> bytes:
     """The end, the beginning or a part is missing, or a part is there twice."""
-    start, length = random.randrange(len(content) + 1), random.choice((1, 8, 100, 10_000))
-    return random.choice(
-        (
-            content[:start],
-            content[start:],
-            content[:start] + content[start + length :],
-            content[: start + length] + content[start:],
-        )
-    )
+    start, length = _place(content, random, len(content)), random.choice((1, 8, 100, 10_000))
+    parts = (content[:start], b""), (b"", content[start:]), (content[:start], content[start + length :])
+    return b"".join(random.choice((*parts, (content[: start + length], content[start:]))))
 
 
 def insert(content: bytes, random: Random) -> bytes:
     """A few bytes that many parsers stumble over."""
-    start = random.randrange(len(content) + 1)
+    start = _place(content, random, len(content))
     return content[:start] + random.choice((*ODD, random.randbytes(8))) + content[start:]
 
 
 def huge(content: bytes, random: Random) -> bytes:
     """A binary number becomes very large, negative or odd; headers have the numbers that memory is allocated by."""
-    start = random.randrange(random.choice((len(content) + 1, min(200, len(content) + 1))))
+    start = _place(content, random, 200)
     number = random.choice((2**31 - 1, 2**31, 2**40, 2**62, 2**63, 2**64 - 1, 0, 1))
     raw = random.choice((struct.pack("<Q", number), struct.pack("<Q", number)[:4], struct.pack("<d", math.nan)))
     return content[:start] + raw + content[start + len(raw) :]
-
-
-BYTES = (flip, flip, cut, insert, huge)
 
 
 def odd_column(content: bytes, random: Random) -> bytes:

@@ -11,12 +11,35 @@ from random import Random
 from typing import NamedTuple
 
 import learnable
+import numpy as np
 import tiny_encoder
 import tiny_phrases
-import valid_files
-from forked import Outcome, Process, command
+from forked import Process, command
+from toy_collection import ToyCollection
 
 EARLIER = b"earlier output\n"
+EXPERIMENT = """title: Small
+measures: [nDCG@10, R@100]
+hits: 20
+collections:
+  toy: {corpus: "${DATA}/corpus.jsonl", topics: "${DATA}/topics.tsv", qrels: "${DATA}/qrels.trec", limit: 4}
+encoders:
+  tiny: {index: {encoder: "${MODELS}/encoder", threads: 1}}
+indexes:
+  flat: {name: exact}
+rerankers:
+  none: {flags: {}}
+conditions:
+  dense: {flags: {method: dense}}
+  rocchio: {name: Rocchio, flags: {method: rocchio}, sweep: {depth: [3, 6]}, only: {indexes: [flat]}}
+tables:
+  main: {title: Main, conditions: [dense, rocchio-3], baselines: [dense]}
+figures:
+  labels: {kind: labels, curves: [rocchio], lines: [dense]}
+expected:
+  toy.tiny.flat: {dense: {nDCG@10: 0.25}}
+"""
+
 FINISHED = ("no scores of a model 'constant'", "trained already exists")
 QUESTIONS = [("who got the first prize", ["Wilhelm Röntgen"], "a"), ("which river", ["Rhine", "the Rhine"], "b")]
 
@@ -166,14 +189,15 @@ class Workload:
                 return f"the folder {name} has old and new files"
         return None
 
-    def temporaries(self) -> list[str]:
-        """Temporaries with something unfinished in them, in the folder and in the cache.
+    def left(self) -> str | None:
+        """Temporaries with something unfinished in them, in the folder and in the cache, if there are any.
 
         A process that is killed when its file is in place leaves a folder with its lock alone. The next write to that
         place removes it, but the same command again may find the file, such as a graph in the cache, and not write.
         """
         found = self.case.rglob("*.unfinished")
-        return [path.name for path in found if any(left.name != ".lock" for left in path.iterdir())]
+        names = [path.name for path in found if any(left.name != ".lock" for left in path.iterdir())]
+        return f"left {names}" if names else None
 
     def repeated(self, step: Step) -> str | None:
         """Run the step again; what is wrong with what it leaves, if anything."""
@@ -183,8 +207,8 @@ class Workload:
         finished = any(words in outcome.stderr for words in FINISHED) and outcome.code == 2
         if outcome.code != reference.code and not finished:
             return f"the same command again: exit code {outcome.code}, {outcome.stderr[-300:]}"
-        if not finished and (left := self.temporaries()):
-            return f"the same command again left {left}"
+        if not finished and (left := self.left()):
+            return f"the same command again {left}"
         files = self.files()
         if step.name == "cache prune":  # an SQLite file has other bytes each time
             return None
@@ -193,7 +217,7 @@ class Workload:
 
     def finished(self, step: Step) -> bool:
         """Whether all files are those that the step leaves when nothing disturbs it."""
-        return not self._other(step) and not self.temporaries()
+        return not self._other(step) and not self.left()
 
     def _other(self, step: Step) -> list[str]:
         """The names of files that are missing or have another content than in the reference."""
@@ -219,11 +243,11 @@ class Workload:
             for number, (question, answers, docid) in enumerate(QUESTIONS)
         ]
         (models / "questions.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-        valid_files.write_collection(template)
+        _write_collection(template)
         searched = ["--topics", template / "topics.tsv", "--index", template / "index", "--method", "rocchio"]
         searched += ["--encoded-queries", template / "encoded", "--output", self.folder / "traced.trec"]
         _run("search", *searched, "--trace", template / "trace.jsonl")
-        valid_files.write_scores(template)
+        _write_scores(template)
         for corpus, encoder, index in (
             (template / "corpus.jsonl", models / "encoder", template / "tiny"),
             (models / "corpus.jsonl", models / "phrases", template / "phrases"),
@@ -231,10 +255,7 @@ class Workload:
             more = ["--phrases"] * (index.name == "phrases")
             _run("index", "--corpus", corpus, "--encoder", encoder, "--index", index, "--threads", 1, *more)
         self._write_learnable()
-        old = 'index: {threads: 1}, search: {encoded-queries: "${DATA}/encoded"}'
-        assert old in valid_files.EXPERIMENT
-        new = f'index: {{encoder: "{models}/encoder", threads: 1}}'
-        (template / "small.yaml").write_text(valid_files.EXPERIMENT.replace(old, new))
+        (template / "small.yaml").write_text(EXPERIMENT.replace("${MODELS}", str(models)))
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.case)
 
@@ -249,12 +270,6 @@ class Workload:
         learnable.buy_labels(learnt, labels, self.folder / "bought.trec", cache=str(learnt / "scores.sqlite"))
 
 
-def ended(process: Process, number: int, after: float) -> Outcome:
-    """Send a signal to a process, and wait for its end."""
-    process.send(number, after=after)
-    return process.wait()
-
-
 def _run(name: str, *words: object) -> None:
     importlib.import_module(f"tour_pyserini.{name}").main([str(word) for word in words])
 
@@ -266,3 +281,46 @@ def _content(folder: Path) -> dict[str, bytes]:
         if name.partition("/")[0] != "cache" and ".unfinished/" not in name and path.is_file():
             found[name] = path.read_bytes()
     return found
+
+
+def _write_collection(folder: Path) -> None:
+    """A corpus, topics of every format, judgements, two runs with records, an index and encoded queries."""
+    from tour_pyserini.encoders.query_vectors import write_encoded_queries
+
+    folder.mkdir(parents=True, exist_ok=True)
+    toy = ToyCollection(folder)
+    documents = [{"_id": docid, "title": f"title {docid}", "text": text} for docid, text in toy.texts.items()]
+    _write_lines(folder / "corpus.jsonl", [json.dumps(document) for document in documents])
+    _write_lines(folder / "add.jsonl", [json.dumps(document | {"text": "a new text"}) for document in documents[:5]])
+    _write_lines(folder / "delete", [document["_id"] for document in documents[5:8]])
+    pairs = list(zip(toy.q_ids, toy.queries, strict=True))
+    _write_lines(folder / "topics.tsv", [f"{qid}\t{text}" for qid, text in pairs])
+    answers = {qid: [f"passage d{i}", "d1"] for i, (qid, _) in enumerate(pairs)}
+    records = [{"_id": qid, "question": text, "answers": answers[qid]} for qid, text in pairs]
+    _write_lines(folder / "topics.jsonl", [json.dumps(record) for record in records])
+    (folder / "list.json").write_text(json.dumps(records))
+    _write_lines(folder / "qrels.tsv", ["query-id\tcorpus-id\tscore", *(f"{qid}\td1\t1" for qid in toy.q_ids)])
+    _write_lines(folder / "qrels.trec", [f"{qid} 0 d{i} {i % 3}" for qid in toy.q_ids for i in range(4)])
+    for name in ("a", "b"):
+        hits = [f"{qid} Q0 d{i} {i + 1} {9 - i / 2:.6f} {name}" for qid in toy.q_ids for i in range(5)]
+        _write_lines(folder / f"{name}.trec", hits)
+    vectors = np.stack([toy.encoder.encode(query) for query in toy.queries])
+    write_encoded_queries(folder / "encoded", toy.q_ids, toy.queries, vectors)
+
+
+def _write_scores(folder: Path) -> None:
+    """A score cache with a few scores."""
+    from tour_pyserini.rerankers.score_cache import CachedReranker
+
+    class Constant:
+        fingerprint, name = "constant", "constant"
+
+        def predict(self, pairs: list[tuple[str, str]]) -> np.ndarray:
+            return np.arange(len(pairs), dtype=float)
+
+    with contextlib.closing(CachedReranker(Constant(), folder / "scores.sqlite")) as cache:
+        cache.predict([(f"query {i}", f"passage {i}") for i in range(40)])
+
+
+def _write_lines(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

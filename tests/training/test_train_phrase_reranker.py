@@ -4,19 +4,17 @@ import json
 
 import pytest
 import torch
-from tiny_phrases import build_phrases, configuration, save_encoder, save_tokenizer
-from transformers import AutoModelForSequenceClassification, BertForQuestionAnswering
+from tiny_phrases import build_phrases, save_encoder
+from transformers import AutoModelForSequenceClassification
 
 from tour_pyserini import train
 from tour_pyserini.data.topics import read_questions
-from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import normalise
 from tour_pyserini.phrases.phrase_index import PhraseSpan
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers import load_reranker
 from tour_pyserini.support.model_files import read_tokenizer
-from tour_pyserini.training import examples as examples_module
 from tour_pyserini.training.reranker_tasks import RerankerTask
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -60,12 +58,6 @@ def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, tmp_pa
                     assert (normalise(text[begin:end]) in map(normalise, answers[one.question])) is wanted
 
 
-def test_questions_that_cannot_teach_anything_are_refused(folder, searcher, tmp_path):
-    (tmp_path / "none.jsonl").write_text('{"question": "nothing to be found", "answers": ["Atlantis"]}')
-    with pytest.raises(TourError, match="right and wrong"):
-        run(folder, tmp_path / "model", data=tmp_path / "none.jsonl")
-
-
 @pytest.mark.parametrize("loss", ["pairwise", "pointwise"])
 def test_a_phrase_reranker_learns_and_can_be_loaded(folder, searcher, tmp_path, loss):
     run(folder, tmp_path / "model", "--loss", loss, "--epochs", 24, "--validate-every", 16)
@@ -93,16 +85,6 @@ def test_an_interrupted_training_continues_with_its_candidates(folder, searcher,
     for name in ("model.safetensors", "training.json", "tour-phrase-input.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert not (tmp_path / "cut.partial").exists()
-
-
-def test_a_reader_is_trained_with_topics_of_pyserini(folder, searcher, tmp_path, monkeypatch):
-    read = lambda _: read_questions(folder / "questions.jsonl")  # noqa: E731 (nothing is downloaded)
-    monkeypatch.setattr(examples_module, "read_questions", read)
-    save_tokenizer(tmp_path / "reader", lower=True)
-    BertForQuestionAnswering(configuration()).save_pretrained(tmp_path / "reader")
-    run(folder, tmp_path / "model", "--max-steps", 1, base=tmp_path / "reader", data="dpr-nq-dev")
-    assert json.loads((tmp_path / "model" / "training.json").read_text())["settings"]["data"] == [{"dpr-nq-dev": None}]
-    assert load_reranker(tmp_path / "model").predict([("who", "[S] me [E]")]).shape == (1,)
 
 
 @pytest.mark.parametrize("max_length", [24, 4096])  # fewer than a question has; more than the model's 128 positions

@@ -104,7 +104,7 @@ def rewrite_record(
 
 def _write(run: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     with atomic_write(record_path(run)) as file:
-        json.dump(record, file, indent=1, ensure_ascii=False)
+        json.dump(record, file, indent=1)  # in ASCII: names of files need not be UTF-8
         file.write("\n")
 
 

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,8 @@ from tour_pyserini.evaluation.query_path import QueryPath, first_words
 from tour_pyserini.support.files import atomic_write
 
 
-class _Projection(NamedTuple):
-    """Coordinates of the query vectors [t, 2] and of the candidates [n, 2] on the map."""
-
-    queries: Floats
-    candidates: Floats
-
-
-def _projected(queries: Floats, candidates: Floats) -> _Projection:
-    """Project the query vectors of each round [t, d] and the candidates [n, d] to two dimensions.
+def _projected(queries: Floats, candidates: Floats) -> tuple[Floats, Floats]:
+    """The query vectors of each round [t, d] and the candidates [n, d] in two dimensions, [t, 2] and [n, 2].
 
     All vectors are scaled to unit length first; the first query vector is the origin. The first axis points from the
     first query vector to the last, so that the query moves to the right. The second axis is the direction, orthogonal
@@ -42,7 +35,7 @@ def _projected(queries: Floats, candidates: Floats) -> _Projection:
         axes = np.vstack([along, across])
     else:
         axes = _main_directions(centred, count=2)
-    return _Projection(moved @ axes.T, others @ axes.T)
+    return moved @ axes.T, others @ axes.T
 
 
 def _main_directions(vectors: Floats, *, count: int) -> Floats:

@@ -27,6 +27,7 @@ from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.searchers.hits import HitList
 from tour_pyserini.searchers.searcher import Observer, TourSearcher
 from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores.filters import FieldTable
 
 _FETCHED = 1024  # start tokens and end tokens that FAISS finds at first; on a flat index, more cost little
 _COMPLETED = 64  # start tokens and end tokens that are completed to phrases at first
@@ -314,7 +315,8 @@ class TourPhraseSearcher(TourSearcher):
         self._phrase_input = phrase_input or read_phrase_input(reranker)
         # Probabilities of relevance are of passages.
         config = config and config.replace(calibration=None)
-        super().__init__(searcher, reranker, searcher.texts, config, observe=observe)
+        no_fields = FieldTable(dict[str, Any]().items, dict, 0)  # phrases are not filtered
+        super().__init__(searcher, reranker, searcher.texts, config, observe=observe, fields=no_fields)
 
     @property
     def index_record(self) -> dict[str, Any]:

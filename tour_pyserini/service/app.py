@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import logging
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,13 +28,6 @@ from tour_pyserini.service.routes import check_site, mcp_server, only_unfiltered
 from tour_pyserini.service.search_loop import BusyError
 from tour_pyserini.service.serving import Keys
 
-log = logging.getLogger(__name__)
-
-ROUTES = (
-    *("", "search", "rerank", "documents", "judgements", "v1", "v2", "mcp"),
-    *("info", "reload", "health", "ready", "metrics", "about", "docs"),
-)
-"""First parts of the paths that are counted by name."""
 EXAMPLES = 5
 """Queries that the page offers."""
 GROUPS = {"tour": "the default", "baselines": "baselines", "paper": "the paper's"}
@@ -77,9 +69,9 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        reloads = _reloading_on_sighup(dispatcher)
         async with mcp.session_manager.run() if mcp else contextlib.nullcontext():
-            with reloads:
+            async with asyncio.TaskGroup() as tasks:
+                _reload_on_sighup(dispatcher, tasks)
                 yield
             # Requests that were accepted have their answers by now.
             await anyio.to_thread.run_sync(dispatcher.searches.close)
@@ -101,29 +93,21 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
     pages |= {f"/{file.name}": file for file in FILES.iterdir() if file.is_file()}
     for path, file in pages.items():
         app.add_route(path, partial(_send_file, file=file), include_in_schema=False)
+    names = {path.split("/")[1] for path in (*app.openapi()["paths"], "/v2/rerank", "/mcp", "/docs", "/")}
     return Guard(
-        app, dispatcher.count, routes=ROUTES, pages=pages.keys(), keys=lambda: dispatcher.keys, names=request.names
+        app, dispatcher.count, routes=names, pages=pages.keys(), keys=lambda: dispatcher.keys, names=request.names
     )
 
 
-@contextlib.contextmanager
-def _reloading_on_sighup(dispatcher: Dispatcher) -> Iterator[None]:
+def _reload_on_sighup(dispatcher: Dispatcher, tasks: asyncio.TaskGroup) -> None:
     """Reload when the signal SIGHUP comes, as servers do."""
-    loop, tasks = asyncio.get_running_loop(), set[asyncio.Task[None]]()
 
     async def reload() -> None:
-        try:
+        with contextlib.suppress(Exception):  # the log says what was wrong
             await dispatcher.reload()
-        except TourError as error:
-            log.error("not reloaded: %s", error)
-
-    def begin() -> None:
-        tasks.add(task := loop.create_task(reload()))
-        task.add_done_callback(tasks.discard)
 
     with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread, or on Windows
-        loop.add_signal_handler(signal.SIGHUP, begin)
-    yield
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: tasks.create_task(reload()))
 
 
 async def _send_file(_: Request, file: Path) -> Response:
@@ -133,24 +117,22 @@ async def _send_file(_: Request, file: Path) -> Response:
 def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     """What the service says of itself."""
     routes = APIRouter(tags=["state"])
-    limits = dispatcher.limits
-    about = About(
-        method=limits.config.method,
-        methods=list(METHODS),
-        choices=_choices(),
-        documents=0,
-        judgements=dispatcher.collection.judgements is not None,
-        most_hits=limits.most_hits,
-        most_labels=limits.most_labels,
-        examples=[],
-    )
+    limits, methods, choices = dispatcher.limits, list(METHODS), _choices()
 
     @routes.get("/about")
-    def about_service(request: Request) -> About:
+    def about(request: Request) -> About:
         """What a search can choose from."""
         collection, allowed = dispatcher.collection, allowed_by(request)
-        examples = collection.examples(EXAMPLES, allowed)
-        return about.model_copy(update={"documents": collection.size_of(allowed), "examples": examples})
+        return About(
+            method=limits.config.method,
+            methods=methods,
+            choices=choices,
+            documents=collection.size_of(allowed),
+            judgements=collection.judgements is not None,
+            most_hits=limits.most_hits,
+            most_labels=limits.most_labels,
+            examples=collection.examples(EXAMPLES, allowed),
+        )
 
     @routes.post("/reload")
     async def reload(request: Request) -> dict[str, int]:
@@ -159,8 +141,7 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
         only_unfiltered(request)
         try:
             return {"documents": (await dispatcher.reload()).size}
-        except TourError as error:
-            log.error("not reloaded: %s", error)
+        except TourError:
             raise HTTPException(
                 503, "it cannot be opened again, the log says why; what was served before is."
             ) from None

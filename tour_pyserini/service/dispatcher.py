@@ -92,11 +92,15 @@ class Dispatcher:
         Raises:
             TourError: if something is missing or wrong; the service then goes on with what it has.
         """
-        async with self._reloading:
-            collection = await asyncio.to_thread(self.collection.reopened)
-            if self.limits.keys:
-                self.keys = await asyncio.to_thread(lambda: _checked(self.limits.read_keys(), collection))
-            self.searches.collection = collection
+        try:
+            async with self._reloading:
+                collection = await asyncio.to_thread(self.collection.reopened)
+                if self.limits.keys:
+                    self.keys = await asyncio.to_thread(lambda: _checked(self.limits.read_keys(), collection))
+                self.searches.collection = collection
+        except Exception as error:
+            log.error("not reloaded: %s", error)
+            raise
         log.warning("reloaded %s: %d documents", self.collection.name, self.collection.size)
         return self.collection
 

@@ -42,9 +42,6 @@ _EVENTS = (
 )
 
 
-_FOREIGN: dict[int | str, dict[str, Any]] = {403: {"model": Problem, "description": "The page of another site asks."}}
-
-
 def routes_of(dispatcher: Dispatcher) -> list[APIRouter]:
     """All routes of searches, documents and re-ranking."""
     return [make(dispatcher) for make in (_search_routes, _judgement_routes, _rerank_routes, _pyserini_routes)]
@@ -63,7 +60,7 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get(
         "/search/stream",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {}}, "description": _EVENTS}, **_FOREIGN},
+        responses={200: {"content": {"text/event-stream": {}}, "description": _EVENTS}},
     )
     async def stream(request: Request, asked: Annotated[StreamQuery, Query()]) -> StreamingResponse:
         """Search with a query, and send every list as a server-sent event."""
@@ -107,7 +104,7 @@ def _judgement_routes(dispatcher: Dispatcher) -> APIRouter:
         """The judged queries as topics, `qid<TAB>query`."""
         return kept.topics(found_by(request))
 
-    @routes.post("/judgements", responses=_FOREIGN)
+    @routes.post("/judgements")
     def judge(body: Judgement, request: Request) -> Judgement:
         """Keep a judgement of a document for a query; it is on the disk when the answer comes."""
         check_site(request)
@@ -212,7 +209,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         only_unfiltered(request)
         return {"downloaded": True, "size_bytes": str(dispatcher.collection.index_bytes)}
 
-    @routes.get("/{index}/search", responses=_FOREIGN)
+    @routes.get("/{index}/search")
     async def find(
         index: str, query: QueryText, request: Request, after: BackgroundTasks, hits: Annotated[int, Query(ge=1)] = 10
     ) -> dict[str, Any]:
