@@ -25,6 +25,7 @@ import numpy as np
 LIMIT = 8  # passages of a request, as TEI's --max-client-batch-size
 counts = Counter()
 largest = Counter()
+working, together = Counter(), Counter()
 served = {"name": "tiny/model"}
 lock = threading.Lock()
 predict = None
@@ -93,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         fault, dialect, page, _ = self.path_parts()
         if fault == "counts":
-            self.reply({"requests": counts, "largest": largest})
+            self.reply({"requests": counts, "largest": largest, "together": together})
         elif fault == "model":
             served["name"] = dialect
             self.reply({})
@@ -124,6 +125,13 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply({"error": "wrong key"}, 401)
         if fault == "stall" and count % 3 != 0:
             time.sleep(3)
+        if fault.startswith("together"):
+            with lock:
+                working[fault] += 1
+                together[fault] = max(together[fault], working[fault])
+            time.sleep(0.1)
+            with lock:
+                working[fault] -= 1
         if fault in ("slow", "slower"):
             time.sleep(0.05)
         if fault == "slower":
@@ -173,6 +181,9 @@ class Handler(BaseHTTPRequestHandler):
                 listed = [{"token": "Well", "logprob": -0.01}, {"token": "perhaps", "logprob": -5.0}]
             if fault == "nan":
                 listed[0]["logprob"] = float("nan")
+            if fault == "twice":  # `yes` and ` yes`, which some servers write without the space
+                listed = [{"token": "yes", "logprob": math.log(share)} for share in (0.6, 0.1)]
+                listed.insert(1, {"token": "no", "logprob": math.log(0.2)})
             if fault == "sure":
                 listed = [{"token": "yes", "logprob": 0.0}, {"token": "maybe", "logprob": -8.0}]
             logprobs = {"content": [{"token": "yes", "logprob": -0.1, "top_logprobs": listed}]}

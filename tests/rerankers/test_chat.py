@@ -8,7 +8,7 @@ import reranker_service
 from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
-from tour_pyserini.rerankers import CachedReranker, chat, remote
+from tour_pyserini.rerankers import CachedReranker, chat
 from tour_pyserini.support import http_client
 
 PAIRS = [(f"query {i % 3}", f"passage {'x' * i}") for i in range(12)]
@@ -75,7 +75,13 @@ def test_a_label_is_the_difference_of_log_probabilities_of_a_real_model(tmp_path
 @pytest.mark.parametrize("fault", ["", "failing", "busy", "hangup", "stall"])
 def test_log_probabilities_are_labels_whatever_fails_on_the_way(service, fault):
     reranker = load(service, fault, "?deadline=0.5", threads=1 if fault else None)
-    assert reranker.predict(PAIRS) == pytest.approx(EXPECTED, abs=1e-9)
+    assert reranker.predict(PAIRS[:6]) == pytest.approx(EXPECTED[:6], abs=1e-9)
+
+
+def test_requests_are_sent_at_the_same_time_and_no_more_than_are_allowed(service):
+    for threads, expected in ((1, 1), (3, 3)):
+        load(service, f"together{threads}", "?answer=yes_no", threads=threads).predict(PAIRS)
+        assert service.get("counts")["together"][f"together{threads}"] == expected
 
 
 @pytest.mark.parametrize("fault", ["mute", "strict"])
@@ -89,8 +95,10 @@ def test_a_server_without_log_probabilities_is_asked_for_grades(service, fault, 
     assert requests(service, fault) == before  # it is remembered how the server answers
 
 
-def test_an_answer_that_is_not_listed_is_as_probable_as_the_last_that_is(service):
-    assert load(service, "sure").predict(PAIRS[:1]).tolist() == [8.0]
+@pytest.mark.parametrize(("fault", "label"), [("sure", 8.0), ("twice", math.log(0.6 + 0.1) - math.log(0.2))])
+def test_the_label_by_hand(service, fault, label):
+    """An answer that is not listed is as probable as the last that is; of one that is listed twice, both count."""
+    assert load(service, fault).predict(PAIRS[:1]) == pytest.approx([label])
 
 
 @pytest.mark.parametrize(
@@ -100,8 +108,8 @@ def test_an_answer_that_is_not_listed_is_as_probable_as_the_last_that_is(service
 )  # fmt: skip
 def test_an_answer_that_is_no_label_is_an_error_that_names_query_and_document(service, fault, options, tmp_path):
     with CachedReranker(load(service, fault, options), tmp_path / "scores") as reranker:
-        with pytest.raises(TourError, match=r"to the query 'query 1' and the document 'passage x'"):
-            reranker.predict(PAIRS[1:2])
+        with pytest.raises(TourError, match=r"2 of 2 answers .* to the query 'query \d' and the document 'passage x"):
+            reranker.predict(PAIRS[1:3])
         assert np.isnan(reranker.lookup(PAIRS)).all()
 
 
@@ -179,6 +187,7 @@ def test_keys_come_from_the_environment_and_that_of_openai_is_for_openai_alone(s
         ("chat:http://h/v1#m", {"prompt": "colour = 1"}, "colour"),
         ("chat:http://h/v1#m", {"prompt": 'user = "{query} {question}"'}, "{document}"),
         ("chat:http://h/v1#m", {"prompt": "[price]\nprompt = 1"}, "currency"),
+        ("chat:http://h/v1#m", {"prompt": "[price]\ncurrency = 'EUR'\nprompt = '1'\nanswer = 1"}, "currency"),
         ("chat:http://127.0.0.1:1/v1?retries=0#m", {}, "gave no answer"),
         ("default", {"instruction": "find"}, "chat model"),
     ],
@@ -195,4 +204,3 @@ def test_what_cannot_be_used_is_refused(tmp_path, address, options, word):
 def test_an_answer_of_another_kind_of_service_is_refused(service):
     with pytest.raises(TourError, match="without choices"):
         load(service, "shapeless")
-    assert remote.is_service_address("chat:http://h/v1#m")

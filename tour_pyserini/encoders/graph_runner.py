@@ -21,7 +21,7 @@ from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, ModelOptions, TorchRunner, load_sentence_model
 from tour_pyserini.errors import first_line
 from tour_pyserini.support.devices import cores
-from tour_pyserini.support.model_files import encodable, read_json, token_cutter
+from tour_pyserini.support.model_files import CallLock, encodable, read_json
 from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
@@ -66,6 +66,8 @@ class GraphRunner(TextRunner):
         self._options, self._session = options, open_graph(path)
         properties = self._properties()
         self._tokenizer = import_optional("tokenizers").Tokenizer.from_str(properties["tokenizer"])
+        self._tokenizer.no_padding()  # the file of a published graph may ask for it
+        self._lock = CallLock()
         self._side, own = properties["side"], properties[role]
         self.prompt, self.length, self.limit = own["prompt"], own["length"], properties["limit"]
         self.special_tokens = self._tokenizer.num_special_tokens_to_add(is_pair=False)
@@ -103,11 +105,11 @@ class GraphRunner(TextRunner):
 
     def tokens(self, texts: list[str], max_length: int | None = None) -> list[list[int]]:
         """Token ids of texts, cut to the maximum length."""
-        if not (limit := max_length or self._cut):
+        with self._lock:  # the truncation of a tokenizer is the same for all threads
+            self._tokenizer.no_truncation()
+            if limit := max_length or self._cut:
+                self._tokenizer.enable_truncation(limit, direction=self._side)
             return [encoding.ids for encoding in self._tokenizer.encode_batch(texts)]
-        cutter = token_cutter(self._tokenizer, max_length=limit, direction=self._side)
-        encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
-        return [cutter.post_process(encoding).ids for encoding in encodings]
 
     def _run(self, rows: list[list[int]]) -> Iterator[Floats]:
         if len(rows) == 1 or self._workers == 1:
@@ -199,11 +201,8 @@ def _export(folder: Path, options: ModelOptions, path: Path) -> None:
     # In one padded batch: the reference is what the model's authors compute.
     expected = [model.encode_query(list(PROBES)), model.encode_document(list(PROBES))]
     ids = [_ids(model, runner) for runner in runners]
-    tokenizer = model.tokenizer.backend_tokenizer
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
     properties: dict[str, Any] = {
-        "tokenizer": tokenizer.to_str(),
+        "tokenizer": model.tokenizer.backend_tokenizer.to_str(),
         "side": model.tokenizer.truncation_side,
         "limit": runners[0].limit,
         "settings": runners[0].settings,

@@ -97,21 +97,32 @@ class ChatReranker(PartsReranker):
         return spent
 
     async def _label_all(self, pairs: Sequence[Pair], hand_over: Callable[[Part], None]) -> None:
+        read, scale = _yes_no_label if self._answer == YES_NO else _grade_label, self._prompt[self._answer]
+        answers, unread = 0, list[str]()
+
         async def label(position: int) -> None:
-            hand_over((np.array([position]), np.array([await self._label(pairs[position])])))
+            nonlocal answers
+            choice = await self._ask(pairs[position], self._answer)
+            answers += 1
+            try:
+                logit = read(choice, scale)
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+                message = choice.get("message")
+                said = message.get("content") if isinstance(message, dict) else choice
+                query, document = (text[:80] for text in pairs[position])
+                pair = f"to the query {query!r} and the document {document!r} ({first_line(error)})"
+                unread.append(f"{str(said)[:80]!r} {pair}")
+                raise TourError(unread[0]) from error  # nothing more is asked
+            hand_over((np.array([position]), np.array([logit])))
 
-        await for_each(range(len(pairs)), label, at_once=self._requests)
-
-    async def _label(self, pair: Pair) -> float:
-        choice = await self._ask(pair, self._answer)
         try:
-            return (_yes_no_label if self._answer == YES_NO else _grade_label)(choice, self._prompt[self._answer])
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-            said = choice.get("message", {}).get("content") if isinstance(choice.get("message"), dict) else choice
-            query, document = (text[:80] for text in pair)
+            await for_each(range(len(pairs)), label, at_once=self._requests)
+        except TourError as error:
+            if not unread:
+                raise
             raise TourError(
-                f"{self.name} answered {str(said)[:80]!r} to the query {query!r} and the document {document!r}, "
-                f"which is no label ({first_line(error)}); change the prompt (--reranker-prompt) or the model."
+                f"{len(unread)} of {answers} answers of {self.name} are no labels, such as {unread[0]}; "
+                "change the prompt (--reranker-prompt) or the model."
             ) from error
 
     async def _ask(self, pair: Pair, answer: str, retries: int | None = None) -> dict[str, Any]:
@@ -175,7 +186,10 @@ class ChatReranker(PartsReranker):
 def _read_prompt(path: str | None, instruction: str | None) -> dict[str, Any]:
     """What a model is asked: the fields of `chat.toml`, those of a file instead, and an instruction instead of that."""
     prompt = tomllib.loads(_DEFAULT.read_text(encoding="utf-8"))
-    given = _read_toml(Path(path)) if path is not None else {}
+    try:
+        given = tomllib.loads(Path(path).read_text(encoding="utf-8")) if path is not None else {}
+    except (OSError, ValueError) as error:
+        raise TourError(f"the prompt {path} cannot be read as TOML ({first_line(error)}); correct it.") from error
     if unknown := sorted(set(given) - {*prompt, "price"}):
         raise TourError(f"{path} has no field {unknown[0]!r} as a prompt; the fields are {', '.join(prompt)}, price.")
     for name, value in given.items():
@@ -186,18 +200,12 @@ def _read_prompt(path: str | None, instruction: str | None) -> dict[str, Any]:
         if f"{{{name}}}" not in prompt["user"]:
             raise TourError(f"the prompt in {path} has no {{{name}}} in its field user; add it.")
     price = prompt.get("price", {"currency": "", "prompt": 0, "answer": 0})
-    if set(price) != {"currency", "prompt", "answer"}:
+    numbers = [price.get(name) for name in ("prompt", "answer")]
+    if set(price) != {"currency", "prompt", "answer"} or not all(isinstance(one, int | float) for one in numbers):
         raise TourError(f"the price in {path} needs currency, prompt and answer (for a million tokens) alone.")
     if instruction is not None:
         prompt["instruction"] = instruction
     return prompt
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TourError(f"the prompt {path} cannot be read as TOML ({first_line(error)}); correct it.") from error
 
 
 def _between_marks(name: str, text: str) -> str:
@@ -213,16 +221,17 @@ def _yes_no_label(choice: Mapping[str, Any], scale: Mapping[str, Any]) -> float:
     """
     if not choice.get("logprobs"):
         raise ValueError("it has no log-probabilities; try ?answer=grades in the address")
-    listed = {token["token"]: float(token["logprob"]) for token in choice["logprobs"]["content"][0]["top_logprobs"]}
-    if not listed or not all(value <= 0.01 for value in listed.values()):
+    # Pairs, not a dict: servers write `yes` and ` yes`, two tokens, in the same way.
+    listed = [(str(one["token"]), float(one["logprob"])) for one in choice["logprobs"]["content"][0]["top_logprobs"]]
+    if not listed or not all(value <= 0.01 for _, value in listed):
         raise ValueError("its log-probabilities are none")
     logs = {}
     for answer in ("yes", "no"):
-        found = [value for token, value in listed.items() if token.strip().lower() == scale[answer].lower()]
+        found = [value for token, value in listed if token.strip().lower() == scale[answer].lower()]
         logs[answer] = math.log(sum(map(math.exp, found))) if found and max(found) > LOWEST else None
     if logs["yes"] is None and logs["no"] is None:
         raise ValueError(f"neither {scale['yes']!r} nor {scale['no']!r} is among its {len(listed)} first tokens")
-    least = max(min(listed.values()), LOWEST)
+    least = max(min(value for _, value in listed), LOWEST)
     yes, no = (least if value is None else value for value in (logs["yes"], logs["no"]))
     return yes - no
 
