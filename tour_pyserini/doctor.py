@@ -19,7 +19,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import partial
@@ -44,52 +44,22 @@ from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.pyserini import ensure_java, find_java
 
 
-class Finding(NamedTuple):
-    """The result of a check.
+class Report(NamedTuple):
+    """What was found.
 
     Attributes:
-        name: the name of the check.
-        status: `ok`, `missing`, `problem`, or `optional` for what is not installed and not needed.
-        found: a version, a path, or the problem.
-        remedy: a command or an advice that solves the problem; empty if there is none.
+        ok: whether everything that is needed was found and nothing is broken; whether the model can be run.
+        text: for people.
+        values: the same for programs.
     """
 
-    name: str
-    status: str
-    found: str
-    remedy: str = ""
+    ok: bool
+    text: str
+    values: Mapping[str, Any]
 
 
-class InstallationReport(NamedTuple):
-    """The findings of all checks, one for each."""
-
-    findings: Sequence[Finding]
-
-    @property
-    def ok(self) -> bool:
-        """Whether everything that is needed was found, and nothing that is installed is broken."""
-        return all(finding.status in ("ok", "optional") for finding in self.findings)
-
-    def as_text(self) -> str:
-        """One line for each finding, and its remedy below it."""
-        width, indent = (max(len(finding[at]) for finding in self.findings) for at in (0, 1))
-        lines = []
-        for finding in self.findings:
-            lines.append(f"{finding.status:{indent}}  {finding.name:{width}}  {finding.found}")
-            if finding.remedy:
-                lines.append(f"{'':{indent}}  {'':{width}}  -> {finding.remedy}")
-        problem = "Something that is needed is missing or does not work: see above."
-        lines.append("Everything that is needed was found." if self.ok else problem)
-        return "\n".join(lines)
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as values."""
-        rows = [{**finding._asdict(), "ok": finding.status == "ok"} for finding in self.findings]
-        return {"ok": self.ok, "findings": rows}
-
-
-class _Missing(TourError):
-    """What is not installed."""
+class _MissingError(TourError):
+    """What is not installed; an extra is optional."""
 
     def __init__(self, module: str, install: str, extra: str | None) -> None:
         command = f'pip install "tour_pyserini[{extra}]"' if extra else f"pip install {install}"
@@ -97,40 +67,43 @@ class _Missing(TourError):
         self.status = "optional" if extra else "missing"
 
 
-def check_installation(*, load: bool = False) -> InstallationReport:
-    """Run all checks; a check that fails becomes a finding, and no exception is raised.
+def check_installation(*, load: bool = False) -> Report:
+    """Run all checks; a check that fails becomes a line, and no exception is raised.
 
     Args:
         load: load each library and start Java, which finds libraries that are installed but broken.
 
     Example:
-        >>> report = check_installation()  # doctest: +SKIP
-        >>> [finding.name for finding in report.findings if finding.status != "ok"]  # doctest: +SKIP
-        []
+        >>> check_installation().ok  # doctest: +SKIP
+        True
     """
-    return InstallationReport([_examine(name, check, load) for name, check in CHECKS.items()])
+    findings = [{"name": name, **_examine(check, load)} for name, check in CHECKS.items()]
+    ok = all(finding["status"] in ("ok", "optional") for finding in findings)
+    width, indent = (max(len(finding[key]) for finding in findings) for key in ("name", "status"))
+    lines = ["{status:{1}}  {name:{0}}  {found}".format(width, indent, **finding) for finding in findings]
+    problem = "Something that is needed is missing or does not work: see above."
+    lines.append("Everything that is needed was found." if ok else problem)
+    return Report(ok, "\n".join(lines), {"ok": ok, "findings": findings})
 
 
-def _examine(name: str, check: Callable[[bool], str], load: bool) -> Finding:
+def _examine(check: Callable[[bool], str], load: bool) -> dict[str, str]:
+    """Status and finding: a version, a path, or the problem and what to do."""
     try:
-        return Finding(name, "ok", check(load))
+        return {"status": "ok", "found": check(load)}
     except TourError as error:
-        # The message names the problem and, after the last semicolon, what to do.
-        found, _, remedy = str(error).rstrip(".").rpartition("; ")
-        remedy = remedy.removeprefix("run: ").removeprefix("run ")
-        return Finding(name, getattr(error, "status", "problem"), *((found, remedy) if found else (remedy,)))
+        return {"status": getattr(error, "status", "problem"), "found": str(error)}
     except Exception as error:  # the other checks must still be reported
-        return Finding(name, "problem", f"the check itself failed: {_one_line(error)}")
+        return {"status": "problem", "found": f"the check itself failed: {_one_line(error)}"}
 
 
-def _package(module: str, install: str, extra: str | None = None) -> Callable[[bool], str]:
-    """A check that a Python package is installed, or can be imported: its version."""
+def _package(module: str, install: str, extra: str | None = None, *, main: str = "") -> Callable[[bool], str]:
+    """A check that a Python package is installed, or that its main module can be imported: its version."""
 
     def check(load: bool) -> str:
         _check_present(module, install, extra)
         if load:
             try:
-                importlib.import_module(module)
+                importlib.import_module(main or module)
             except Exception as error:
                 # Installed and broken: a missing system library or dependency, or versions that do not fit together.
                 dependencies = "" if isinstance(error, ModuleNotFoundError) else "--no-deps "
@@ -146,29 +119,12 @@ def _package(module: str, install: str, extra: str | None = None) -> Callable[[b
 
 def _check_present(module: str, install: str, extra: str | None) -> None:
     if importlib.util.find_spec(module) is None:
-        raise _Missing(module, install, extra)
+        raise _MissingError(module, install, extra)
 
 
 def _java(load: bool) -> str:
     found = ensure_java() if load else find_java()
     return f"{found.version} from {found.source} ({found.home})"
-
-
-def _pyserini(load: bool) -> str:
-    """Pyserini, and that its dense search can be imported."""
-    found = _package("pyserini", "pyserini")(load)
-    if load:
-        ensure_java()
-        try:
-            importlib.import_module("pyserini.search.faiss")
-        except Exception as error:  # Pyserini may raise anything, and a search would raise it too
-            remedy = "run: pip install --force-reinstall --no-deps pyserini"
-            if "credentials" in str(error):
-                remedy = 'run: pip install "openai<2.34"'
-            elif isinstance(error, OSError):
-                remedy = 'connect to the network, or: pip install "pyserini<2.4"'
-            raise TourError(f"{found} does not start: {_one_line(error)}; {remedy}") from error
-    return found
 
 
 def _default_model(package: str, verify: Callable[..., Path], weights: str) -> Callable[[bool], str]:
@@ -204,7 +160,7 @@ CHECKS: Mapping[str, Callable[[bool], str]] = {
     "Python": lambda _: f"{platform.python_version()} ({sys.executable})",
     "tour_pyserini": lambda _: f"{tour_pyserini.__version__} ({Path(__file__).parents[1]})",
     "Java": _java,
-    "Pyserini": _pyserini,
+    "Pyserini": _package("pyserini", "pyserini", main="pyserini.search.faiss"),  # after Java
     "FAISS": _package("faiss", "faiss-cpu"),
     **{name: _package(name, name) for name in ("torch", "transformers")},
     "sentence-transformers": _package("sentence_transformers", "sentence-transformers"),
@@ -259,59 +215,7 @@ class ModelRequest(Request):
     instruction: str | None = _same("instruction")
 
 
-class _Use(NamedTuple):
-    """What a model is in one of the two roles.
-
-    Attributes:
-        role: `encoder` or `re-ranker`.
-        facts: how it is run, by what they are about; none if it cannot be run.
-        examples: what it gives for a relevant and for an irrelevant passage: a `score`, or a `cosine` of vectors.
-        problem: why it cannot be run in this role; empty if it can.
-    """
-
-    role: str
-    facts: Mapping[str, Any]
-    examples: Sequence[Mapping[str, Any]] = ()
-    problem: str = ""
-
-
-class ModelReport(NamedTuple):
-    """What a model can be used as.
-
-    Attributes:
-        model: its name.
-        uses: one for each role that was tried.
-    """
-
-    model: str
-    uses: Sequence[_Use]
-
-    @property
-    def ok(self) -> bool:
-        """Whether the model can be run in one of the roles."""
-        return any(not use.problem for use in self.uses)
-
-    def as_text(self) -> str:
-        """A line for each role, and below it a line for each fact and example."""
-        lines = []
-        for use in self.uses:
-            lines.append(f"{'no' if use.problem else 'ok'}  {use.role}: {use.problem or self.model}")
-            rows = [(name, _shown(value)) for name, value in use.facts.items()]
-            rows += [
-                ("gives", "{measure} {value:.4f}: {query!r}, {passage!r}".format(**example)) for example in use.examples
-            ]
-            width = max((len(name) for name, _ in rows), default=0)
-            lines += [f"    {name:{width}}  {text}" for name, text in rows]
-        flags = [f"--{use.role.replace('-', '')}" for use in self.uses if not use.problem]
-        lines.append(f"It can be used as {' and '.join(flags)}." if flags else "It cannot be run: see above.")
-        return "\n".join(lines)
-
-    def as_json(self) -> dict[str, Any]:
-        """The same as values."""
-        return {"ok": self.ok, "model": self.model, "uses": [{**u._asdict(), "ok": not u.problem} for u in self.uses]}
-
-
-def check_model(request: ModelRequest) -> ModelReport:
+def check_model(request: ModelRequest) -> Report:
     """Load a model as a search would, and score two pairs or encode two texts with it.
 
     A model that is a re-ranker is not tried as an encoder: its vectors would mean nothing. `default` names one of each.
@@ -322,22 +226,31 @@ def check_model(request: ModelRequest) -> ModelReport:
     """
     if not request.model:
         raise TourError("--model is missing: give a name, a folder or the address of a service.")
-    uses = [_tried("re-ranker", _check_reranker, request)]
-    if request.model == DEFAULT or not (not uses[0].problem or is_service_address(request.model)):
-        uses.insert(0, _tried("encoder", _check_encoder, request))
-    return ModelReport(request.model, uses)
+    uses = [_try("re-ranker", _check_reranker, request)]
+    if request.model == DEFAULT or not (uses[0]["ok"] or is_service_address(request.model)):
+        uses.insert(0, _try("encoder", _check_encoder, request))
+    lines = []
+    for use in uses:
+        lines.append(f"{'ok' if use['ok'] else 'no'}  {use['role']}: {use['problem'] or request.model}")
+        width = max(map(len, use["facts"]), default=0)
+        lines += [f"    {name:{width}}  {_shown(value)}" for name, value in use["facts"].items()]
+    flags = [f"--{use['role'].replace('-', '')}" for use in uses if use["ok"]]
+    lines.append(f"It can be used as {' and '.join(flags)}." if flags else "It cannot be run: see above.")
+    return Report(bool(flags), "\n".join(lines), {"ok": bool(flags), "model": request.model, "uses": uses})
 
 
-def _tried(role: str, check: Callable[[ModelRequest], _Use], request: ModelRequest) -> _Use:
+def _try(role: str, check: Callable[[ModelRequest], Mapping[str, Any]], request: ModelRequest) -> dict[str, Any]:
+    """What a model is in a role, by what the facts are about; or the problem."""
     try:
-        return check(request)
+        return {"role": role, "ok": True, "problem": "", "facts": check(request)}
     except TourError as error:
-        return _Use(role, {}, problem=str(error))
+        problem = str(error)
     except Exception as error:  # models and their libraries raise anything; the other role must still be tried
-        return _Use(role, {}, problem=f"{type(error).__name__}: {first_line(error)}.")
+        problem = f"{type(error).__name__}: {first_line(error)}."
+    return {"role": role, "ok": False, "problem": problem, "facts": {}}
 
 
-def _check_reranker(request: ModelRequest) -> _Use:
+def _check_reranker(request: ModelRequest) -> dict[str, Any]:
     names = ("device", "backend", "precision", "dtype", "trust_remote_code", "instruction")
     options: dict[str, Any] = {name: getattr(request, name) for name in names}
     reranker: Any = load_reranker(request.model, prompt=request.reranker_prompt, **options)
@@ -347,10 +260,10 @@ def _check_reranker(request: ModelRequest) -> _Use:
     said = {name: getattr(reranker, name, None) for name in ("name", "engine", "fingerprint")}
     facts = {"family": family, **said, **getattr(reranker, "identity", {})}
     facts = {name.replace("_", " "): value for name, value in facts.items() if value is not None}
-    return _Use("re-ranker", facts, _examples("score", scores))
+    return {**facts, **_examples("score", scores)}
 
 
-def _check_encoder(request: ModelRequest) -> _Use:
+def _check_encoder(request: ModelRequest) -> dict[str, Any]:
     assert request.model is not None
     code = {"trust_remote_code": request.trust_remote_code}
     same = ("device", "dtype", "backend", "pooling", "l2_norm")
@@ -360,29 +273,24 @@ def _check_encoder(request: ModelRequest) -> _Use:
     query = np.asarray(queries.encode(QUERY), dtype=np.float64)
     passages = np.asarray(documents.encode(texts=list(PASSAGES)), dtype=np.float64)
     norms = np.linalg.norm(passages, axis=1)
-    facts = {
+    return {
         **describe_encoder(request.model, queries, documents, **code),
         "dimensions": len(query),
         "norms": f"{np.linalg.norm(query):.4f} of the query, {norms[0]:.4f} and {norms[1]:.4f} of the passages",
+        **_examples("cosine", passages @ query / norms / np.linalg.norm(query)),
     }
-    cosines = passages @ query / norms / np.linalg.norm(query)
-    return _Use("encoder", facts, _examples("cosine", cosines))
 
 
-def _examples(measure: str, values: Iterable[float]) -> list[dict[str, Any]]:
-    rows = zip(PASSAGES, values, strict=True)
-    return [{"measure": measure, "value": float(value), "query": QUERY, "passage": text} for text, value in rows]
+def _examples(measure: str, values: Sequence[float] | np.ndarray) -> dict[str, float]:
+    return {
+        f"{measure}, {kind}": round(float(v), 6) for kind, v in zip(("relevant", "irrelevant"), values, strict=True)
+    }
 
 
 def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, list | tuple):
-        return " and ".join(map(str, value))
-    text = str(value)
-    return repr(text) if text != text.strip() or "\n" in text else text  # every blank of a prompt counts
+    if isinstance(value, str) and value == value.strip() and value.isprintable():
+        return value
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)  # every blank of a prompt counts
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -395,10 +303,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json, load = flags.pop("json"), flags.pop("load")
     if flags and load:
         raise TourError("--load checks the libraries and --model a model; give one of them.")
-    report: InstallationReport | ModelReport
     with redirect_stdout(sys.stderr):  # libraries may print while they load, which must not be in the report
         report = check_model(ModelRequest.from_flags(flags)) if flags else check_installation(load=load)
-    sys.stdout.write((json.dumps(report.as_json(), indent=2) if as_json else report.as_text()) + "\n")
+    sys.stdout.write((json.dumps(report.values, indent=2) if as_json else report.text) + "\n")
     return 0 if report.ok else 1
 
 

@@ -163,7 +163,7 @@ def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
     assert documents.prompt == "passage: " and documents.encode([]).shape == (0, 0)
     facts = describe_encoder(folder, own, documents)
     assert (facts["family"], facts["modules"]) == ("BertModel", "Transformer, Pooling, Normalize")
-    assert (facts["pooling"], facts["unit length"], facts["query prompt"]) == ("mean", True, "query: ")
+    assert (facts["pooling"], facts["l2 norm"], facts["query prompt"]) == ("mean", True, "query: ")
     assert "Pyserini" in describe_encoder(folder, object(), documents)["family"]
 
 
@@ -240,6 +240,7 @@ def test_a_tokenizer_may_be_another_one(tmp_path, backend):
         ("default", {"encoder_class": "zz"}, "choose one of"),
         ("default", {"pooling": "eos"}, "'eos'"),
         ("default", {"truncate_dim": 500}, "384"),
+        ("default", {"batch_size": 0}, "1 or more"),
         ("default", {"backend": "onnx", "device": "cuda"}, "--encoder-backend torch"),
         ("default", {"backend": "onnx", "encoder_class": "dpr"}, "--encoder-backend torch"),
         (len, {"pooling": "mean"}, "leave pooling out"),

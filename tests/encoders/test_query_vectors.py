@@ -101,9 +101,10 @@ def test_a_damaged_file_does_not_change_vectors(opened, tmp_path, damage, caplog
 
 @pytest.mark.parametrize(
     "other",
-    [{"query_prefix": "a"}, {"pooling": "mean"}, {"l2_norm": True}, {"tokenizer": True}, {"backend": "torch"}, {}],
+    [{"query_prefix": "a"}, {"pooling": "mean"}, {"l2_norm": True}, {"tokenizer": True}, {"backend": "torch"}, {},
+     {"precision": "int8"}],
     ids=lambda other: next(iter(other), "processor"),
-)
+)  # fmt: skip
 def test_vectors_of_other_options_are_not_used(tmp_path, other, monkeypatch):
     folder, path = save_encoder(tmp_path), tmp_path / "q.sqlite"
     if "tokenizer" in other:

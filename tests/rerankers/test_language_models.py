@@ -76,13 +76,12 @@ def test_scores_are_those_of_the_reference(family, saved):
 
 @pytest.mark.parametrize("family", ["LogitScore", "bert", "qwen3-reranker"])
 def test_a_name_on_the_hub_has_the_scores_of_its_folder(family, copied, tmp_path, monkeypatch):
-    """Only the files that are asked for are there after a download; a model card names the model of the prompt."""
+    """Only the files that are asked for are there after a download."""
     folder, snapshot = copied(family), tmp_path / "snapshot"
-    (folder / "README.md").write_text("---\nbase_model: Qwen/Qwen3-Reranker-0.6B\n---\n")
     downloads = serve(folder, snapshot, monkeypatch)
-    named = load_reranker("somebody/mine", max_length=LENGTH)
+    named = load_reranker("somebody/qwen3-reranker-1b-mine", max_length=LENGTH)
     np.testing.assert_allclose(named.predict(PAIRS), FAMILIES[family].scores(folder, LENGTH), **CLOSE)
-    assert set(downloads) == {"somebody/mine"}
+    assert set(downloads) == {"somebody/qwen3-reranker-1b-mine"}
     assert not (snapshot / "plain").exists()
 
 
@@ -222,21 +221,17 @@ def test_a_prompt_for_a_model_that_has_its_own_is_refused(family, saved):
 
 
 @pytest.mark.parametrize(
-    ("model_type", "name", "head", "expected"),
+    ("model_type", "name", "expected"),
     [
-        ("qwen3", "models/qwen3-reranker-0.6b-seq-cls", "", "qwen3-reranker"),
-        ("qwen3", "Qwen/Qwen3-0.6B", "", None),
-        ("qwen3", "mine", "---\nbase_model:\n- Qwen/Qwen3-Reranker-4B\ntags: [x]\n---\n", "qwen3-reranker"),
-        ("qwen3", "mine", "---\nbase_model: Qwen/Qwen3-4B\n---\nBetter than Qwen3-Reranker-4B.\n", None),
-        ("bert", "distilled-from-qwen3-reranker-8b", "", None),
-        ("qwen2", "mixedbread-ai/mxbai-rerank-large-v2", "", "mxbai-rerank-v2"),
-        ("gemma", "BAAI/bge-reranker-v2-gemma", "", "bge-reranker-v2-gemma"),
+        ("qwen3", "models/qwen3-reranker-0.6b-seq-cls", "qwen3-reranker"),
+        ("qwen3", "Qwen/Qwen3-0.6B", None),
+        ("bert", "distilled-from-qwen3-reranker-8b", None),
+        ("qwen2", "mixedbread-ai/mxbai-rerank-large-v2", "mxbai-rerank-v2"),
+        ("gemma", "BAAI/bge-reranker-v2-gemma", "bge-reranker-v2-gemma"),
     ],
 )
-def test_a_family_is_known_by_architecture_and_name(model_type, name, head, expected, tmp_path):
+def test_a_family_is_known_by_architecture_and_name(model_type, name, expected, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
-    if head:
-        (tmp_path / "README.md").write_text(head)
     assert choose_prompt(tmp_path, None, name=name) == (PROMPTS[expected][0] if expected else None)
 
 

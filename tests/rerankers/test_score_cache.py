@@ -5,7 +5,6 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -198,15 +197,6 @@ def test_an_interruption_loses_no_score_that_was_computed_and_no_claim(place):
             assert other.predict_counted(PAIRS[:40])[1] == 10
 
 
-def test_threads_that_share_a_cache_count_their_own_scores_and_progress_counts_all(place):
-    seen = []
-    with CachedReranker(Sums(), place) as cached, ThreadPoolExecutor(8) as threads:
-        cached.on_progress = seen.append
-        parts = [PAIRS[start : start + 100] for start in range(0, 800, 100)]
-        assert [computed for _, computed in threads.map(cached.predict_counted, parts)] == [100] * 8
-    assert sum(seen) == count(place) == 800
-
-
 def test_a_stored_score_is_read_back_exactly_and_stays(place):
     odd = [0.1, -1e-310, 1e308, np.nextafter(1, 2), -0.0]
     scores = {bytes([number]) * 16: value for number, value in enumerate(odd)}
@@ -215,6 +205,14 @@ def test_a_stored_score_is_read_back_exactly_and_stays(place):
         store.put({bytes(16): 2.0, b"new": 3.0})
         assert store.get([*scores, b"new", b"absent"]) == scores | {b"new": 3.0}
         assert [(use.name, use.rows) for use in store.models()] == [("a", 6)]
+
+
+def halve(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def scramble(path):
+    path.write_bytes(path.read_bytes()[:4096] + bytes(path.stat().st_size - 4096))
 
 
 def test_a_damaged_score_is_computed_again(tmp_path, caplog):
@@ -231,41 +229,16 @@ def test_a_damaged_score_is_computed_again(tmp_path, caplog):
     assert "5 damaged scores" in caplog.text
 
 
-def test_the_file_is_of_layout_3(tmp_path):
-    """Files of releases with this layout are read, and they read ours."""
-    SqliteScores(tmp_path / "scores").close()
-    with sqlite3.connect(tmp_path / "scores") as connection:
-        assert connection.execute("PRAGMA application_id").fetchone() == (0x546F7552,)
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
-        assert [row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql NOT NULL")] == [
-            "CREATE TABLE scores (key BLOB PRIMARY KEY, logit REAL NOT NULL, model INTEGER NOT NULL DEFAULT 0, "
-            "checksum INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID",
-            "CREATE TABLE models (id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL UNIQUE, name TEXT NOT NULL, "
-            "first_used INTEGER NOT NULL, last_used INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)",
-        ]
-    connection.close()
-
-
-def halve(content):
-    return content[: len(content) // 2]
-
-
-def scramble(content):
-    return content[:4096] + bytes(len(content) - 4096)
-
-
-@pytest.mark.parametrize("damage", [halve, scramble])
-def test_a_damaged_file_is_renamed_and_replaced_once(tmp_path, damage, caplog):
-    path = tmp_path / "scores.sqlite"
-    with CachedReranker(Sums(), path) as before:
-        before.predict(PAIRS)
-    damaged = damage(path.read_bytes())
-    path.write_bytes(damaged)
-    with CachedReranker(Sums(), path) as one, CachedReranker(Sums(), path) as two:
-        assert one.predict(PAIRS).tolist() == EXPECTED
-        assert two.predict_counted(PAIRS[:5])[1] == 0
-    assert [file.read_bytes() for file in tmp_path.glob("*.damaged-*")] == [damaged]
-    assert caplog.text.count("renamed to") == 1
+@pytest.mark.parametrize("damage", [halve, scramble, "DROP TABLE models"])
+def test_a_damaged_file_is_refused_and_stays(tmp_path, damage):
+    path = tmp_path / "scores"
+    with CachedReranker(Sums(), path) as cached:
+        cached.predict(PAIRS)
+    damage(path) if callable(damage) else change(path, damage)
+    before = path.read_bytes()
+    with pytest.raises(TourError, match=r"is damaged .* delete it"), CachedReranker(Sums(), path) as cached:
+        cached.predict(PAIRS)
+    assert path.read_bytes() == before
 
 
 def make_later(place):
@@ -378,17 +351,12 @@ def test_claims_of_a_lost_connection_are_free_and_clients_go_on(server, address,
 
 def test_a_database_is_merged_shown_and_pruned_as_a_file_is(address, tmp_path, capsys):
     key, other = pair_key(MODEL.fingerprint, "q", "1"), str(tmp_path / "other.sqlite")
-    with PostgresScores(address, MODEL) as store:
+    with PostgresScores(address, MODEL) as store, SqliteScores(other, MODEL) as file:
         store.put({key: 1 / 3, b"m" * 16: 2.0})
-    with SqliteScores(other, MODEL) as store:
-        store.put({b"n" * 16: 1.0, key: 1 / 3 + 1e-7})
-    for source, target in ((other, address), (other, address), (address, other)):
+        file.put({b"n" * 16: 1.0, key: 1 / 3 + 1e-7})
+    for source, target, counts in ((other, address, (1, 1)), (other, address, (0, 2)), (address, other, (1, 2))):
         main(["merge", source, "--cache", target])
-    assert capsys.readouterr().out.splitlines() == [
-        f"{address}: 1 scores added, 1 were there (they differ by 1e-07 at most)",
-        f"{address}: 0 scores added, 2 were there (they differ by 1e-07 at most)",
-        f"{other}: 1 scores added, 2 were there (they differ by 1e-07 at most)",
-    ]
+        assert "{}: {} scores added, {} were there\n".format(target, *counts) == capsys.readouterr().out
     said = []
     for location in (address, other):
         main(["stats", "--cache", location])
@@ -396,6 +364,4 @@ def test_a_database_is_merged_shown_and_pruned_as_a_file_is(address, tmp_path, c
             main(["prune", "--cache", location, "--model", "a", *options])
         words = capsys.readouterr().out.replace(location, "CACHE").splitlines()
         said.append([line for line in words if "MiB" not in line])
-        with pytest.raises(TourError, match="'c'"):
-            main(["prune", "--cache", location, "--model", "c"])
     assert said[0] == said[1] and "CACHE: 3 scores removed" in said[0]

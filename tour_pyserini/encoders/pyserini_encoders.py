@@ -68,10 +68,7 @@ def _hub_has_modules(name: str) -> bool:
     if known is not None:
         return isinstance(known, str)  # otherwise it is known that there is no such file
     try:
-        # Without the library's repeated attempts, which take half a minute where there is no connection.
-        headers = hub.utils.build_hf_headers()
-        answer = hub.utils.get_session().head(hub.hf_hub_url(name, "modules.json"), headers=headers, timeout=10)
-        return answer.status_code < 400
+        return bool(hub.file_exists(name, "modules.json"))
     except Exception:  # no connection, or not a name of a model
         return False
 

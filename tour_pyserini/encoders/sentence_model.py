@@ -6,7 +6,7 @@ folder of transformers alone declares none of these: who loads it says how the v
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,15 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.encoder import TextRunner
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.devices import on_device, pyserini_device, torch_threads
-from tour_pyserini.support.files import read_memo, write_memo
+from tour_pyserini.support.devices import on_device, torch_threads
 from tour_pyserini.support.model_files import (
     CallLock,
+    check_weights,
     encodable,
     length_sorted_batches,
     position_limit,
     quiet_reading,
-    read_modules,
 )
-from tour_pyserini.support.packages import version_of
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""
@@ -36,8 +34,6 @@ ENCODER_BACKENDS = ("auto", "torch", "onnx")
 PRECISIONS = ("fp32", "int8")
 BARE_LENGTH = 256
 """Tokens of a document that are read of a folder without `modules.json`; Pyserini's default."""
-_COMPLETE = "complete encoder"
-_LARGEST_GROUP = 16  # documents of equal length
 _PADDED = ("far?", "who wrote hamlet", "the sea " * 8)  # texts of different lengths
 _TOLERANCE, _HALF_TOLERANCE = 1e-3, 0.1  # rounding errors, relative to the largest number
 _NO_LIMIT = 1_000_000  # tokens; tokenizers mean "no limit" with numbers above
@@ -80,8 +76,9 @@ class ModelOptions:
             if (value := getattr(self, name)) not in allowed:
                 words = ", ".join(word for word in allowed if word)
                 raise TourError(f"the {name} of an encoder is one of {words}, not {value!r}.")
-        if self.truncate_dim is not None and self.truncate_dim < 1:
-            raise TourError(f"vectors cannot be cut to {self.truncate_dim} dimensions; give 1 or more.")
+        for name in ("truncate_dim", "batch_size", "threads"):
+            if (number := getattr(self, name)) is not None and number < 1:
+                raise TourError(f"the {name} of an encoder is {number}; give 1 or more.")
 
 
 def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
@@ -92,7 +89,6 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
     """
     from sentence_transformers import SentenceTransformer
 
-    options = replace(options, device=pyserini_device(options.device))
     # CPUs compute in float32, because few of them are fast with other numbers; a GPU as the model's files say.
     dtype = "float32" if options.dtype == "auto" and options.device == "cpu" else options.dtype
     with quiet_reading(folder, "the encoder"):
@@ -119,7 +115,7 @@ def load_sentence_model(folder: Path, options: ModelOptions) -> Any:
             import torch
 
             model.to(getattr(torch, dtype))
-        _check_weights(folder, model)
+        check_weights(folder, model, fingerprint(folder))
     _override(model, options)
     limit, length = position_limit(_config(model)), model.max_seq_length
     if limit and (length is None or length > limit):  # no text is longer than the model's positions
@@ -137,30 +133,6 @@ def _declared(model: Any) -> dict[str, Any]:
         "l2_norm": "Normalize" in kinds,
         "truncate_dim": model.truncate_dim,
     }
-
-
-def _check_weights(folder: Path, model: Any) -> None:
-    """Refuse a checkpoint that lacks weights, which the library replaces by random ones without an error.
-
-    The weights are read again for this, the first time; the result is remembered.
-    """
-    import torch
-
-    identity, state = fingerprint(folder), [version_of("transformers")]
-    if not hasattr(model[0], "auto_model") or read_memo(_COMPLETE, identity, state):
-        return
-    modules, transformer = read_modules(folder), model[0].auto_model
-    path = folder / modules[0]["path"] if modules else folder
-    given: dict[str, Any] = {"config": transformer.config, "dtype": torch.bfloat16}
-    _, report = type(transformer).from_pretrained(path, **given, output_loading_info=True)
-    # The head of a transformer that pools by itself is not used if a module pools.
-    pools = any(type(module).__name__ == "Pooling" for module in model)
-    if missing := sorted(name for name in report["missing_keys"] if not (pools and name.startswith("pooler."))):
-        raise TourError(
-            f"the encoder {folder} is incomplete: its checkpoint lacks {len(missing)} weights, such as {missing[0]}; "
-            "download it again, or choose another encoder."
-        )
-    write_memo(_COMPLETE, identity, state, "yes")
 
 
 def _override(model: Any, options: ModelOptions) -> None:
@@ -196,7 +168,7 @@ class TorchRunner(TextRunner):
 
     A query is encoded alone, on one thread, because the rounding of a matrix product depends on its size and on how
     threads split it. Documents share batches by their number of tokens, padding
-    included, unless padding changes the model's vectors; then only documents with the same number of tokens share one.
+    included, unless padding changes the model's vectors; each is encoded alone then.
     If a GPU has too little memory for a batch, its halves are tried. One thread encodes at a time, because the length
     that the model reads is switched during a call.
 
@@ -259,10 +231,10 @@ class TorchRunner(TextRunner):
 
     def _batches(self, texts: list[str], prompt: str) -> list[list[int]]:
         """Positions of documents that are encoded together."""
-        lengths, most = self._lengths(texts, prompt), self._options.batch_size
         if len(texts) > 1 and self._tokenizer is not None and not self._padding_is_harmless:
-            return _equal_groups(lengths, min(most or _LARGEST_GROUP, _LARGEST_GROUP))
+            return [[position] for position in range(len(texts))]
         tokens = 1024 if self.model.device.type == "cpu" else 65536
+        lengths, most = self._lengths(texts, prompt), self._options.batch_size
         return [batch.tolist() for batch in length_sorted_batches(lengths, budget=tokens, largest=most)]
 
     def _lengths(self, texts: list[str], prompt: str) -> list[int]:
@@ -289,14 +261,6 @@ class TorchRunner(TextRunner):
         alone = np.concatenate([self._encode([text], "") for text in _PADDED])
         tolerance = _TOLERANCE if self.settings["dtype"] == "float32" else _HALF_TOLERANCE
         return bool(np.abs(together - alone).max() <= tolerance * np.abs(alone).max())
-
-
-def _equal_groups(lengths: Sequence[int], size: int) -> list[list[int]]:
-    """Positions in groups of equal lengths, with at most `size` positions."""
-    by_length: dict[int, list[int]] = {}
-    for position, length in enumerate(lengths):
-        by_length.setdefault(length, []).append(position)
-    return [group[start : start + size] for group in by_length.values() for start in range(0, len(group), size)]
 
 
 def _limited(length: int | None) -> int | None:

@@ -35,11 +35,12 @@ from tour_pyserini.rerankers.local_reranker import (
 )
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
 from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit, torch_threads
-from tour_pyserini.support.files import content_hash, read_memo, write_memo
+from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.model_files import (
     CallLock,
     Row,
     check_code,
+    check_weights,
     checkpoint_files,
     encodable,
     fingerprint,
@@ -59,7 +60,7 @@ from tour_pyserini.support.onnx_graphs import (
     quantise,
     write_graph,
 )
-from tour_pyserini.support.packages import import_optional, version_of
+from tour_pyserini.support.packages import import_optional
 
 log = logging.getLogger(__name__)
 
@@ -74,12 +75,7 @@ TOLERANCE = 1e-3
 BATCH_TOLERANCE = 1e-4
 """Allowed difference of logits of a pair alone and in a batch: rounding errors in single precision are far smaller."""
 
-_COMPLETE, _SETTINGS = "complete weights", "config_sentence_transformers.json"
-_AUTO_CLASSES = {
-    "sequence-classification": "AutoModelForSequenceClassification",
-    "text-generation": "AutoModelForCausalLM",
-}
-"""Classes of transformers whose heads the library would create if the checkpoint lacks them."""
+_SETTINGS = "config_sentence_transformers.json"
 _TEXT_CLASSIFIER = {
     "transformer_task": "sequence-classification",
     "module_output_name": "scores",
@@ -449,7 +445,6 @@ def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCr
     files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
     contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
     identity = checkpoint.identify("cross-encoder", [], contents=contents)
-    _check_weights(checkpoint, identity)
     with quiet_reading(folder, "the model"):
         model = CrossEncoder(
             str(folder),
@@ -459,6 +454,7 @@ def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCr
             local_files_only=True,
             model_kwargs={"dtype": getattr(torch, checkpoint.dtype), "weights_only": True},
         )
+        check_weights(folder, model, identity)
     if checkpoint.dtype == "float32":
         model = model.float()
     reranker = _LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
@@ -467,21 +463,6 @@ def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCr
     if fixed + SHORTEST_INPUT > checkpoint.length:
         raise prompt_too_long(name, fixed, checkpoint.length)
     return reranker
-
-
-def _check_weights(checkpoint: Checkpoint, identity: str) -> None:
-    """Refuse a checkpoint that lacks weights, which the library would replace by random ones without an error.
-
-    The weights are read for this, the first time; the result is kept as a memo.
-    """
-    task = read_json(checkpoint.folder / "sentence_bert_config.json").get("transformer_task")
-    if task is None and any(head.endswith("ForCausalLM") for head in checkpoint.config.architectures or ()):
-        task = "text-generation"
-    auto_class = _AUTO_CLASSES.get(task or "sequence-classification")
-    state = [version_of("transformers")]
-    if auto_class is not None and not read_memo(_COMPLETE, identity, state):
-        checkpoint.read(auto_class, device="cpu", dtype="bfloat16")
-        write_memo(_COMPLETE, identity, state, "yes")
 
 
 def _refuse_bi_encoder(folder: Path, modules: Sequence[dict[str, str]], name: str) -> None:

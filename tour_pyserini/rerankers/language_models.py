@@ -23,8 +23,7 @@ from tour_pyserini.rerankers.local_reranker import (
     cut_pair,
 )
 from tour_pyserini.rerankers.reranker import Pair
-from tour_pyserini.support.model_files import CARD, Row, is_checkpoint, read_json
-from tour_pyserini.support.packages import import_optional
+from tour_pyserini.support.model_files import Row, is_checkpoint, read_json
 
 TEMPLATE = ("Query: {query}", "Document: {passage}", "Relevant:")
 """What monoT5 reads."""
@@ -79,9 +78,9 @@ def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | No
     if wanted is not None:
         return FAMILIES[wanted][0] if wanted in FAMILIES else _read_prompt(Path(wanted))
     # The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
-    found, names = read_json(folder / "config.json").get("model_type"), [Path(name).name, *_base_models(folder)]
+    found = read_json(folder / "config.json").get("model_type")
     for prompt, model_type, pattern in FAMILIES.values():
-        if model_type == found and any(re.search(pattern, known, re.IGNORECASE) for known in names):
+        if model_type == found and re.search(pattern, Path(name).name, re.IGNORECASE):
             return prompt
     return None
 
@@ -104,15 +103,6 @@ def _read_prompt(path: Path) -> Prompt:
     if not found or QUERY in rest or PASSAGE in query + after:
         raise TourError(f"the prompt in {path} must have {QUERY} once, and then {PASSAGE} once; correct it.")
     return Prompt((), (query + QUERY + body + PASSAGE,), (after,) if after else (), yes, no)
-
-
-def _base_models(folder: Path) -> list[str]:
-    """The models that this one was made from, as the head of its model card says."""
-    if not (folder / CARD).is_file():
-        return []
-    card = import_optional("huggingface_hub").ModelCard.load(folder / CARD, ignore_metadata_errors=True)
-    models = card.data.base_model or []
-    return [models] if isinstance(models, str) else models
 
 
 def _answer_tokens(prompt: Prompt, tokenizer: Any, *, name: str) -> list[int]:

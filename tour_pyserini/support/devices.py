@@ -1,9 +1,7 @@
 """Move models to devices, let them refuse tokens that they do not know, and limit the threads of torch and FAISS."""
 
 import contextlib
-import logging
 import os
-import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -30,26 +28,8 @@ def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...] | None:
     return tuple(flag for flag in INSTRUCTION_SETS if flag in words)
 
 
-log = logging.getLogger(__name__)
-
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 """The numbers that a model computes with. `auto`: float32 on a CPU, what the model's files say on a GPU."""
-
-
-def pyserini_device(device: str) -> str:
-    """The device that Pyserini uses for a name: `cpu`, `cuda:0`, ...; `cpu` if torch does not have the device."""
-    name = (device or "cpu").strip().lower()
-    if name == "cpu":
-        return name
-    match = re.fullmatch(r"cuda(?::(\d+))?", name)
-    if match:
-        import torch
-
-        number = int(match[1] or 0)
-        if torch.cuda.is_available() and number < torch.cuda.device_count():
-            return f"cuda:{number}"
-    log.warning("the device %r is not available; using cpu", device)
-    return "cpu"
 
 
 def on_device(model: Any, device: str, *, name: object = "the model") -> Any:

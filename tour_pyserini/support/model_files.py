@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.files import content_hash
-from tour_pyserini.support.packages import import_optional
+from tour_pyserini.support.files import content_hash, read_memo, write_memo
+from tour_pyserini.support.packages import import_optional, package_folder, version_of
 
 log = logging.getLogger(__name__)
 
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
-CARD = "README.md"
-"""The model card of the hub, which can say which model a model was made from."""
 CODE_FILES = ("*.py",)
 SAFE_WEIGHTS = ("*.safetensors",)
 OLD_WEIGHTS = ("pytorch_model*.bin",)
+_COMPLETE = "complete weights"
 
 
 def is_checkpoint(folder: Path) -> bool:
@@ -72,7 +71,7 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
         code: whether Python files are wanted too.
     """
     download = import_optional("huggingface_hub").snapshot_download
-    small = [*SMALL_FILES, CARD, *CODE_FILES * code]
+    small = [*SMALL_FILES, *CODE_FILES * code]
     try:
         folder = Path(download(name, allow_patterns=[*small, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
         if not _weight_files(folder):
@@ -87,6 +86,35 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
             'check the name and the connection, or use "default".'
         ) from error
     return folder
+
+
+def verify_package(
+    package: str, folder: Path, checksums: Mapping[str, str], *, install: str, read_again: bool = False
+) -> Path:
+    """The folder of a default model inside an installed package, which is not imported; its files are as expected.
+
+    Args:
+        package: the name of the package.
+        folder: the folder in it.
+        checksums: the SHA-256 of each file that is used.
+        install: what pip installs.
+        read_again: read the files even if they have not changed since the last check.
+
+    Raises:
+        TourError: if the package is not installed, or a file differs.
+    """
+    if (installed := package_folder(package)) is None:
+        raise TourError(
+            f'the package {package} of a default model is missing; run: pip install "tour_pyserini[models]"'
+        )
+    for name, expected in checksums.items():
+        path = installed / folder / name
+        if not path.is_file() or content_hash(path, read_again=read_again) != expected:
+            raise TourError(
+                f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
+                f"run: pip install --force-reinstall --no-deps {install}"
+            )
+    return installed / folder
 
 
 def _code_reference(folder: Path) -> str | None:
@@ -226,6 +254,33 @@ def quiet_reading(folder: Path, what: str) -> Iterator[None]:
             output.enable_progress_bar()
 
 
+def check_weights(folder: Path, model: Any, identity: str) -> None:
+    """Refuse a checkpoint that lacks weights, which sentence-transformers sets to random values without an error.
+
+    The weights are read again for this, the first time; the result is kept as a memo.
+
+    Args:
+        folder: the folder of the model.
+        model: the model of sentence-transformers that was loaded from it.
+        identity: the fingerprint of its files.
+    """
+    state = [version_of("transformers")]
+    if not hasattr(model[0], "auto_model") or read_memo(_COMPLETE, identity, state):
+        return
+    modules, transformer = read_modules(folder), model[0].auto_model
+    path = folder / modules[0]["path"] if modules else folder
+    half = import_optional("torch").bfloat16
+    _, report = type(transformer).from_pretrained(path, config=transformer.config, dtype=half, output_loading_info=True)
+    # The head of a transformer that pools by itself is not used if a module pools.
+    pools = any(type(module).__name__ == "Pooling" for module in model)
+    if missing := sorted(name for name in report["missing_keys"] if not (pools and name.startswith("pooler."))):
+        raise TourError(
+            f"{folder} is incomplete: its checkpoint lacks {len(missing)} weights, such as {missing[0]}; "
+            "download it again, or choose another model."
+        )
+    write_memo(_COMPLETE, identity, state, "yes")
+
+
 def _stored_dtypes(path: Path) -> set[str]:
     """The types of the floating-point weights in a file; float32 for a pickle, whose types are not known."""
     if path.suffix != ".safetensors":
@@ -290,27 +345,6 @@ def padded(rows: Sequence[Row], fill: Mapping[str, int], *, left: bool = False) 
 def encodable(text: str) -> str:
     """The text without halves of surrogate pairs, which JSON may contain and tokenizers refuse."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def token_cutter(tokenizer: Any, *, max_length: int, direction: str, strategy: str = "longest_first") -> Any:
-    """A tokenizer whose `post_process` cuts an encoding, or two, and adds the special tokens of another tokenizer.
-
-    A `tokenizers.Tokenizer` has one truncation, for all threads: one that is switched during a call gives another
-    thread rows of a wrong length. This one never changes, and leaves the other tokenizer as it is. It has no
-    vocabulary, so that it is small.
-
-    Args:
-        tokenizer: the `tokenizers.Tokenizer` that made the encodings, without special tokens.
-        max_length: tokens, including special tokens.
-        direction: the side on which texts are cut, "right" or "left".
-        strategy: which text of a pair is cut, as tokenizers call it.
-    """
-    tokenizers = import_optional("tokenizers")
-    cutter = tokenizers.Tokenizer(tokenizers.models.WordLevel({}, unk_token=""))
-    if tokenizer.post_processor is not None:
-        cutter.post_processor = tokenizer.post_processor
-    cutter.enable_truncation(max_length, strategy=strategy, direction=direction)
-    return cutter
 
 
 class CallLock:

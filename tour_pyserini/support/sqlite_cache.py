@@ -25,6 +25,7 @@ UNKNOWN = "unknown"
 _LOCK_TIMEOUT = 60.0  # seconds to wait for another process
 _MAX_PARAMETERS = 900  # per statement; the smallest limit of SQLite is 999
 _SECONDS_PER_DAY = 86_400
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 Result = TypeVar("Result")
 
@@ -59,16 +60,16 @@ class ModelUse(NamedTuple):
 class SqliteCache:
     """Rows by key in a file, safe to share between processes and threads. Each subclass is a kind of file.
 
-    Each write is one transaction: if a process is killed, each of its writes is stored completely or not at all. A
-    damaged file is renamed to `NAME.damaged-N` and replaced by a new, empty one.
+    Each write is one transaction: if a process is killed, each of its writes is stored completely or not at all.
 
     Args:
         path: the file; a missing one is created.
         model: what the rows that are written were computed by.
-        must_exist: refuse a missing or a damaged file instead of replacing it.
+        must_exist: refuse a missing file instead of creating it.
 
     Raises:
-        TourError: when the file is of another program or has another version of the layout, or cannot be opened.
+        TourError: when the file is damaged, of another program or of another version of the layout, or cannot be
+            opened; by any method.
     """
 
     noun: ClassVar[str]
@@ -82,7 +83,7 @@ class SqliteCache:
     version: ClassVar[int]
     """The version of the tables."""
     write_ahead: ClassVar[bool]
-    """Whether writers do not disturb readers; such a file cannot be read from a read-only disk."""
+    """Whether writers do not disturb readers."""
 
     @staticmethod
     def is_intact(*row: Any) -> bool:
@@ -92,13 +93,21 @@ class SqliteCache:
     def __init__(self, path: str | os.PathLike[str], model: Model | None = None, *, must_exist: bool = False) -> None:
         self.path = path = Path(path)
         self.name = str(path)
-        self._model, self._must_exist = model, must_exist
+        self._model = model
         self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        self._inode: int | None = None
         self._warned = False
         if must_exist and not path.is_file():
             raise TourError(f"the {self.noun} {path} does not exist; give the path of an existing one.")
+        with self._one_sentence():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+            )
+            try:
+                self._prepare(self._connection)
+            except BaseException:
+                self._connection.close()
+                raise
         if self._run(self._is_unrecorded):
             self.write_rows(lambda _: ())
 
@@ -132,7 +141,6 @@ class SqliteCache:
         def insert(connection: sqlite3.Connection) -> None:
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                # The model's number is looked up each time: the file may have been replaced.
                 rows = list(make_rows(_use_model(connection, self._model)))
                 if rows:
                     marks = ",".join("?" * len(rows[0]))
@@ -146,18 +154,15 @@ class SqliteCache:
             self._warned = True
 
     def all_rows(self) -> Iterator[tuple[Any, ...]]:
-        """The fingerprint and the name of the model, and the columns, of every row, sorted by key.
-
-        Raises:
-            TourError: at a row that was never written as it is.
-        """
+        """The fingerprint and the name of the model, and the columns, of every row, sorted by key."""
         query = (
             f"SELECT ifnull(fingerprint, ''), ifnull(name, ''), {self.rows}.* FROM {self.rows} "
             "LEFT JOIN models ON id = model ORDER BY key"
         )
         for row in self._run(lambda connection: connection.execute(query)):
-            if not self.is_intact(*row[2:]):
-                raise self._failure(sqlite3.DatabaseError("a row has a wrong checksum"), damaged=True)
+            with self._one_sentence():
+                if not self.is_intact(*row[2:]):
+                    raise sqlite3.DatabaseError("a row has a wrong checksum")
             yield row
 
     def count(self) -> int:
@@ -166,7 +171,7 @@ class SqliteCache:
 
     def size(self) -> int:
         """Bytes of the file and of its write-ahead log."""
-        return sum(file.stat().st_size for file in (self.path, _append_suffix(self.path, "-wal")) if file.exists())
+        return sum(file.stat().st_size for file in (self.path, Path(f"{self.path}-wal")) if file.exists())
 
     def models(self) -> list[ModelUse]:
         """Count the rows of each model, in order of first use."""
@@ -211,7 +216,7 @@ class SqliteCache:
     def close(self) -> None:
         """Close the file."""
         with self._lock:
-            self._disconnect()
+            self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -228,44 +233,24 @@ class SqliteCache:
         return row is None or row[0] != self._model.name or row[1] < time.time() - _SECONDS_PER_DAY
 
     def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Call `work` with the connection; if the file is damaged, replace the file and call it again."""
-        with self._lock:
-            try:
-                return work(self._connect())
-            except (sqlite3.Error, UnicodeDecodeError, MemoryError, OSError) as error:
-                if not _is_damage(error) or self._must_exist:
-                    raise self._failure(error, damaged=_is_damage(error)) from error
-                self._disconnect()
-                self._move_damaged(error)
-            try:
-                return work(self._connect())
-            except sqlite3.Error as error:
-                raise self._failure(error, damaged=False) from error
+        with self._lock, self._one_sentence():
+            return work(self._connection)
 
-    def _failure(self, error: Exception, *, damaged: bool) -> TourError:
-        problem = "is damaged" if damaged else "cannot be used"
-        advice = "rename or delete it, then search again" if damaged else "check its disk, or give another path"
-        return TourError(f"the {self.noun} {self.path} {problem} ({error}); {advice}.")
+    @contextlib.contextmanager
+    def _one_sentence(self) -> Iterator[None]:
+        """Say what is wrong with the file, and what to do.
 
-    def _connect(self) -> sqlite3.Connection:
-        if self._connection is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._inode = _inode(self.path)
-            self._connection = sqlite3.connect(
-                self.path, timeout=_LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
-            )
-            try:
-                self._prepare(self._connection)
-            except BaseException:
-                self._disconnect()
-                raise
-            self._inode = _inode(self.path)
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        SQLITE_ERROR means that a table or a column is missing. Python cannot decode what SQLite says about a damaged
+        definition, and a damaged length asks for too much memory.
+        """
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError, MemoryError, OSError) as error:
+            problem, advice = "is damaged", "rename or delete it, then run the command again"
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+            if isinstance(error, OSError) or code not in _DAMAGE:
+                problem, advice = "cannot be used", "check its disk, or give another path"
+            raise TourError(f"the {self.noun} {self.path} {problem} ({error}); {advice}.") from error
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         """Check whose file it is; create the tables of a new one."""
@@ -276,7 +261,8 @@ class SqliteCache:
                 if _owner_and_version(connection) != expected:  # another process may just have created them
                     self._create(connection)
         if self.write_ahead:
-            _enable_write_ahead(connection)
+            with contextlib.suppress(sqlite3.OperationalError):  # in use: another process enables it
+                connection.execute("PRAGMA journal_mode = WAL")
             # A crash of the machine may lose the last writes, but does not damage the file.
             connection.execute("PRAGMA synchronous = NORMAL")
 
@@ -301,24 +287,6 @@ class SqliteCache:
         connection.execute(f"PRAGMA application_id = {owner}")
         connection.execute(f"PRAGMA user_version = {version}")
 
-    def _move_damaged(self, error: Exception) -> None:
-        """Rename the damaged file to `NAME.damaged-N`, unless another process has already replaced it."""
-        if _inode(self.path) != self._inode:
-            return
-        number = 1
-        while (target := _append_suffix(self.path, f".damaged-{number}")).exists():
-            number += 1
-        for suffix in ("", "-wal", "-shm"):
-            if (part := _append_suffix(self.path, suffix)).exists():
-                part.rename(_append_suffix(target, suffix))
-        log.warning(
-            "the %s %s is damaged (%s): renamed to %s, starting with an empty cache",
-            self.noun,
-            self.path,
-            error,
-            target,
-        )
-
 
 def choose_models(cache: Any, models: Sequence[str], unused_for: float | None) -> list[ModelUse]:
     """Those of the models of a cache that `prune` means."""
@@ -334,21 +302,6 @@ def choose_models(cache: Any, models: Sequence[str], unused_for: float | None) -
     return [use for use in uses if use.last_used <= latest and (not models or any(map(use.is_named, models)))]
 
 
-def application_id(path: Path) -> int:
-    """The number in the header of an SQLite file that tells whose it is; 0 for any other file."""
-    try:
-        with open(path, "rb") as file:
-            header = file.read(72)
-    except OSError:
-        return 0
-    return int.from_bytes(header[68:72], "big") if header.startswith(b"SQLite format 3") else 0
-
-
-def _append_suffix(path: Path, suffix: str) -> Path:
-    """The path with `suffix` appended to its name, such as `scores.sqlite-wal`."""
-    return path.with_name(path.name + suffix)
-
-
 def _use_model(connection: sqlite3.Connection, model: Model | None) -> int:
     """Record that a model is used now, and return its number in the file."""
     if model is None:
@@ -361,44 +314,7 @@ def _use_model(connection: sqlite3.Connection, model: Model | None) -> int:
     ).fetchone()[0]
 
 
-def _is_damage(error: Exception) -> bool:
-    """Whether an error means that the content of a file is damaged.
-
-    SQLITE_ERROR means that a table or a column is missing. Python cannot decode what SQLite says about a damaged
-    definition, and a damaged length asks for too much memory.
-    """
-    damage = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
-    return (
-        isinstance(error, UnicodeDecodeError | MemoryError)
-        or _error_code(error) in damage
-        or str(error).startswith("Could not decode")
-    )
-
-
-def _error_code(error: Exception) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _inode(path: Path) -> int | None:
-    """The inode number of a file, or None if it does not exist; it changes when the file is replaced."""
-    return path.stat().st_ino if path.exists() else None
-
-
 def _owner_and_version(connection: sqlite3.Connection) -> tuple[int, int]:
     connection.execute("SELECT 1 FROM sqlite_master")  # reads the definitions of tables, which may be damaged
     owner, version = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version"))
     return owner, version
-
-
-def _enable_write_ahead(connection: sqlite3.Connection) -> None:
-    # SQLite's own timeout does not apply to a change of the journal mode.
-    deadline = time.monotonic() + _LOCK_TIMEOUT
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            busy = _error_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-            if not busy or time.monotonic() > deadline:
-                raise
-            time.sleep(0.02)
