@@ -48,7 +48,7 @@ def _labelled_pairs(setup: BenchmarkSetup) -> list[tuple[str, str]]:
     texts = open_texts(setup.corpus(NQ[0]))
     questions = {record["_id"]: record["text"] for record in setup.topics(*NQ).records()}
     rounds = map(json.loads, tour_trace(setup).read_text(encoding="utf-8").splitlines())
-    labelled = dict.fromkeys((record["qid"], docid) for record in rounds for docid in record["docids"])
+    labelled = dict.fromkeys((record["qid"], docid) for record in rounds for docid in record["labelled"])
     return [(questions[qid], texts[docid]) for qid, docid in labelled]
 
 

@@ -1,5 +1,7 @@
 """Every measurement runs at a tiny size and fills the document."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -35,6 +37,8 @@ def test_every_measurement_runs_and_fills_the_document(fill):
     text = fill(*MEASUREMENTS)
     assert "before" not in text
     assert "both runs are the same byte for byte" in text
+    (pairs,) = re.findall(r"(\d+) distinct pairs", text)
+    assert f"{pairs} pairs scored, then 0" in text  # of the same search
 
 
 @pytest.mark.long
