@@ -78,7 +78,7 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, capsys):
         ("--baseline two.trec --picture gains.bmp", "gains.bmp"),
         ("--baseline two.trec --show 1", "--topics and --corpus"),
         ("--baseline two.trec --show 1 --topics t --corpus c --format csv", "--format csv"),
-        ("--splits ids.jsonl", "'q9'"),
+        ("--splits ids.tsv", "'q9'"),
         ("--measures EM@1", "--predictions"),
         ("--predictions a.jsonl", "EM@k"),
         ("--measures RR EM@1 --predictions a", "2 runs"),
@@ -86,7 +86,7 @@ def test_splits_count_the_topics_in_the_order_of_their_file(files, capsys):
     ],
 )
 def test_wrong_flags_and_files_are_refused_and_nothing_is_written(files, capsys, more, says):
-    (files / "ids.jsonl").write_text('{"qid": "q9", "split": "old"}\n')
+    (files / "ids.tsv").write_text("q9\told\n")
     with pytest.raises(SystemExit) as left:
         run(lambda _: compare(["qrels.tsv", "one.trec", "two.trec", "--output", "table.txt", *more.split()]))
     said = capsys.readouterr()
