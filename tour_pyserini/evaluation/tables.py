@@ -1,7 +1,5 @@
 """Reports of measured runs: tables as text, Markdown, LaTeX and CSV, and the queries with the largest differences."""
 
-import csv
-import io
 import math
 import re
 import textwrap
@@ -100,9 +98,10 @@ def _as_latex(table: Table) -> str:
 
 def _as_csv(table: Table) -> str:
     """Comma-separated values, quoted where needed, without title and legend."""
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(table.cells)
-    return written.getvalue().rstrip("\n")
+    import pandas
+
+    head, *body = table.cells
+    return pandas.DataFrame(body, columns=list(head)).to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
 FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(

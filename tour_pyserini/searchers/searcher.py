@@ -189,6 +189,7 @@ class TourSearcher:
         remove_query: bool = False,
         adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
         observe: Observer | None = None,
+        min_relevance: float | None = None,
         fields: Mapping[str, Mapping[str, Any]] | None = None,
         **settings: Any,
     ) -> "TourSearcher":
@@ -210,6 +211,7 @@ class TourSearcher:
             remove_query: never retrieve the document whose docid is the query's id.
             adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called with each query that has ended.
+            min_relevance: hits with a lower probability of relevance are left out of all lists.
             fields: what filters read of each document, by docid.
             settings: settings by name, over `config` or the defaults: `method="hard", depth=20`.
 
@@ -225,7 +227,7 @@ class TourSearcher:
             raise TourError(f"the method {config.method} needs labels: give score, a function or a re-ranker.")
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
         options: Any = {"signals": signals, "remove_query": remove_query, "adapter": adapter, "observe": observe}
-        return TourSearcher(index, score, passages, config, **options, fields=fields)
+        return TourSearcher(index, score, passages, config, **options, min_relevance=min_relevance, fields=fields)
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
