@@ -178,7 +178,7 @@ CHECKS: Mapping[str, Callable[[bool], str]] = {
     "processor": _processor,
     "cache folder": _cache_folder,
 }
-"""By name, what looks: called with whether to load what it finds."""
+"""By name, a function of whether to load what it finds: what it found."""
 
 
 QUERY = "who wrote hamlet"

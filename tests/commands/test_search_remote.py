@@ -40,9 +40,9 @@ def uninterrupted(tmp_path_factory):
         return case.run("--no-cache", **SETTINGS), running.counts()["/tei/rerank"]
 
 
-def start(case, reranker):
+def start(case, reranker, **more):
     """Start the command as a process of its own."""
-    words = case.flags(reranker=reranker, **SETTINGS)
+    words = case.flags(reranker=reranker, **SETTINGS, **more)
     command = [sys.executable, "-m", "tour_pyserini.search", *words]
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
@@ -115,16 +115,23 @@ def test_a_search_that_is_killed_continues_from_the_cache(case, uninterrupted):
 def test_a_chat_model_is_not_paid_twice_and_the_record_says_what_it_took(case, tmp_path, capsys):
     prompt = tmp_path / "prompt.toml"
     prompt.write_text('[price]\ncurrency = "USD"\nprompt = 1000000\nanswer = 2000000\n')
-    flags = {**SETTINGS, "reranker_prompt": prompt, "instruction": "find", "reranker_threads": 1}
+    more = {"reranker_prompt": prompt, "instruction": "find", "reranker_threads": 1}
+    path = "chat/v1/chat/completions"
     with running_service() as service:
         with pytest.raises(TourError, match="out of memory"):
-            case.run(reranker=f"chat:{service.url('ending/chat/v1')}?answer=yes_no&retries=0#tiny", **flags)
-        assert not case.output.exists()
-        case.run(reranker=f"chat:{service.url('chat/v1')}?answer=yes_no#tiny", **flags)
+            address = f"chat:{service.url('ending/chat/v1')}?answer=yes_no&retries=0#tiny"
+            case.run(reranker=address, **SETTINGS, **more)
+        process = start(case, f"chat:{service.url('slow/chat/v1')}?answer=yes_no#tiny", **more)
+        wait_for_requests(service, f"/slow/{path}", 6)
+        process.terminate()
+        assert finish(process)[1] == 143 and not case.output.exists()
+        case.run(reranker=f"chat:{service.url('chat/v1')}?answer=yes_no#tiny", **SETTINGS, **more)
         counts = service.counts()
     costs = json.loads(case.output.with_name("a.trec.json").read_text())["costs"]
     spent = costs["spent"]
-    assert counts["/chat/v1/chat/completions"] == spent["requests"] == costs["scored"] == costs["pairs"] - 3
+    assert counts[f"/{path}"] == spent["requests"] == costs["scored"]
+    paid = 3 + counts[f"/slow/{path}"] + spent["requests"]
+    assert costs["pairs"] <= paid <= costs["pairs"] + 1  # the answer that was waited for when the search was terminated
     assert spent["USD"] == spent["prompt tokens"] + 2 * spent["answer tokens"] > 0
     assert f"{spent['requests']} requests" in capsys.readouterr().err
 

@@ -53,12 +53,6 @@ def no_registered_kinds(monkeypatch):
     monkeypatch.setattr(loading, "_registered_kinds", {})
 
 
-@pytest.fixture
-def words_folder(tmp_path):
-    (tmp_path / "words.txt").write_text("")
-    return tmp_path
-
-
 def test_a_checkpoint_is_preferred_to_a_graph_unless_it_has_no_weights(bert_folder, onnx_folder):
     folder = bert_folder()
     (onnx_folder() / "model.onnx").rename(folder / "model.onnx")
@@ -67,16 +61,26 @@ def test_a_checkpoint_is_preferred_to_a_graph_unless_it_has_no_weights(bert_fold
     assert load_reranker(folder).fingerprint.startswith("onnx:")
 
 
-def test_a_registered_kind_is_tried_first_and_gets_folder_options_and_name(words_folder, onnx_folder):
+def test_a_registered_kind_is_tried_first_can_restrict_the_back_ends_and_has_a_name_of_its_own(onnx_folder, tmp_path):
+    (tmp_path / "words").mkdir()
+    (tmp_path / "words" / "words.txt").touch()
     with pytest.raises(TourError, match="holds no re-ranker"):
-        load_reranker(words_folder)
-    register_reranker_kind("words", WordsKind())
-    for folder in (words_folder, onnx_folder()):
-        (folder / "words.txt").write_text("")
+        load_reranker(tmp_path / "words")
+    kind = WordsKind()
+    register_reranker_kind("words", kind)
+    for folder in (tmp_path / "words", onnx_folder()):
+        (folder / "words.txt").touch()
         reranker = load_reranker(str(folder), max_length=100, backend="torch")
         assert (reranker.folder, reranker.name) == (folder, str(folder))
         assert (reranker.options.max_length, reranker.options.backend) == (100, "torch")
         assert reranker.predict(PAIRS) == [4, 4]
+    kind.BACKENDS = ("torch",)
+    for wrong in ({"backend": "onnx"}, {"precision": "int8"}):
+        with pytest.raises(TourError, match="only"):
+            load_reranker(tmp_path / "words", **wrong)
+    for name in ("words", *BUILT_IN_KINDS):
+        with pytest.raises(TourError, match="already"):
+            register_reranker_kind(name, WordsKind())
 
 
 @pytest.mark.parametrize(
@@ -92,19 +96,6 @@ def test_a_registered_kind_is_tried_first_and_gets_folder_options_and_name(words
 def test_what_is_no_reranker_is_refused(spec, options, word):
     with pytest.raises(TourError, match=word):
         load_reranker(spec, **options)
-
-
-def test_a_registered_kind_can_restrict_the_back_ends_and_has_a_name_of_its_own(words_folder):
-    kind = WordsKind()
-    kind.BACKENDS = ("torch",)
-    register_reranker_kind("words", kind)
-    assert load_reranker(words_folder).predict(PAIRS) == [4, 4]
-    for wrong in ({"backend": "onnx"}, {"precision": "int8"}):
-        with pytest.raises(TourError, match="only"):
-            load_reranker(words_folder, **wrong)
-    for name in ("words", *BUILT_IN_KINDS):
-        with pytest.raises(TourError, match="already"):
-            register_reranker_kind(name, WordsKind())
 
 
 @pytest.fixture
