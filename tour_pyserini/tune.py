@@ -26,6 +26,7 @@ from tour_pyserini.evaluation.pictures import check_picture, draw_tuning
 from tour_pyserini.evaluation.relevance import FIRST, Reliability, fit_calibration, hit_features, reliability
 from tour_pyserini.evaluation.tables import Table, as_text
 from tour_pyserini.evaluation.tuning import (
+    BUDGETS,
     DEFAULT,
     HITS,
     MEASURES,
@@ -260,7 +261,9 @@ def _table_of_settings(opened: OpenedSearch, recipes: Trials, trials: Trials, ch
     measured = [[recipes.values[name] for name in MEASURES], [trials.values[name] for name in MEASURES]]
     for row, name in enumerate(ingredients(signals=opened.signals)):
         line(name, [values[row] for values in measured[0]], recipes.labels[row])
-    line("the default", [values[0] for values in measured[1]], trials.labels[0])
+    for budget in BUDGETS:
+        row = trials.configs.index(DEFAULT.replace(budget=budget))
+        line(f"the default, up to {budget}", [values[row] for values in measured[1]], trials.labels[row])
     queries = np.arange(len(choice.cross))
     line("tuned (cross-validated)", [values[choice.cross, queries] for values in measured[1]],
          trials.labels[choice.cross, queries])  # fmt: skip

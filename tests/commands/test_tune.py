@@ -52,8 +52,9 @@ def test_settings_are_written_that_searches_read(files, tmp_path, capsys):
     assert loaded == report.config and loaded.signal_weight == 1.0 and report.choice.gain[0] > report.choice.gain[1]
     text = str(report)
     assert "Search with the tuned settings (signal weight 1" in text and "the default" in text
-    lines = {line[:24].strip(): line.split() for line in text.splitlines()}
-    assert float(lines["tuned (cross-validated)"][2]) > float(lines["the default"][2])
+    lines = {line[:24].strip(): line[24:].split() for line in text.splitlines()}
+    assert float(lines["tuned (cross-validated)"][0]) > float(lines["the default, up to 30"][0])
+    assert [float(lines[f"the default, up to {budget}"][4]) <= budget for budget in (10, 20, 30)] == [True] * 3
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
 
     # The settings make probabilities, and a list may end early or be empty.

@@ -27,7 +27,7 @@ SIGNAL_WEIGHTS = (0.0, 0.25, 0.5, 1.0)
 RERANKER_WEIGHTS = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4)
 _MOVES = ((DEFAULT.step, DEFAULT.depth), (0.0, DEFAULT.depth), (DEFAULT.step, DEFAULT.budget))
 """Step and depth: several rounds, re-ranking alone, one round."""
-_BUDGETS = (10, 20, DEFAULT.budget)
+BUDGETS = (10, 20, DEFAULT.budget)
 WIDTH, CAUTION = 0.2, 1.25
 """How far neighbours on the grid of weights vote, and how many standard errors a gain is reduced by."""
 _FOLDS = 10
@@ -104,7 +104,7 @@ def settings_to_try(*, signals: bool) -> list[TourConfig]:
     """
     weights = SIGNAL_WEIGHTS if signals else (DEFAULT.signal_weight,)
     tried = [DEFAULT, *(DEFAULT.replace(signal_weight=weight, budget=0) for weight in weights)]
-    for weight, (step, depth), budget, beta in product(weights, _MOVES, _BUDGETS, RERANKER_WEIGHTS):
+    for weight, (step, depth), budget, beta in product(weights, _MOVES, BUDGETS, RERANKER_WEIGHTS):
         if depth <= budget:
             tried.append(
                 DEFAULT.replace(signal_weight=weight, step=step, depth=depth, budget=budget, reranker_weight=beta)
