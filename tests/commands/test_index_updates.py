@@ -199,4 +199,4 @@ def test_refusals_change_nothing(tiny, tmp_path, monkeypatch, changes, word):
     (tmp_path / "one").write_text("a\n")
     with pytest.raises(TourError, match="nothing can be deleted"):
         build_index(IndexRequest(index=twin.index, corpus="first.jsonl", delete="one"))
-    assert content(tmp_path / "index") == before
+    assert content(tmp_path / "index") == before and not list(tmp_path.glob("*.partial"))

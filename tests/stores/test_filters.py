@@ -23,7 +23,7 @@ from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores import faiss_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.filters import Filter, Passing, search_within
-from tour_pyserini.stores.signals import open_signal
+from tour_pyserini.stores.signals import found_by, open_signal
 from tour_pyserini.stores.store import as_store
 
 SIZE, RANDOM = 60, np.random.default_rng(4)
@@ -236,6 +236,22 @@ def test_a_search_of_a_collection_finds_labels_and_traces_what_passes(collection
     assert set(re.findall(r"doc-\d+", lines.getvalue())) <= passing
     texts = {str(collection.texts[docid]) for docid in passing}
     assert {text for _, text in reranker.asked} <= texts
+
+
+def test_the_signal_of_another_collection_has_the_filter_of_the_index(tmp_path):
+    """One in the language of the index, which the other one does not understand."""
+    texts = {docid: f"word{i % 7}" for i, docid in enumerate(docids_of(VECTORS))}
+    (tmp_path / "corpus.jsonl").write_text(
+        "".join(
+            json.dumps({"_id": docid, "text": text, "row": i}) + "\n" for i, (docid, text) in enumerate(texts.items())
+        )
+    )
+    corpus = open_texts(tmp_path)
+    index = load(address_in(tmp_path, "milvus"), VECTORS, texts=corpus)
+    other = load(address_in(tmp_path, "qdrant"), VECTORS, bm25=True, texts=corpus)
+    within, positions = index.within(Filter.parse('fields["row"] < 20')), dict(zip(texts, range(SIZE), strict=True))
+    found = found_by(open_signal(str(other.address)), ["word3"], 30, positions, within)
+    assert sorted(id_ for id_ in found.ids[0].tolist() if id_ >= 0) == [3, 10, 17]
 
 
 def test_docids_and_the_engine_s_own_language(collection):

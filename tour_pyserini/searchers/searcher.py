@@ -171,7 +171,7 @@ class TourSearcher:
         self._positions = positions_of(searcher.docids) if remove_query else {}
         self._fields = fields if isinstance(fields, FieldTable) else field_table(searcher.docids, self._texts, fields)
         self._filter = None if filter is None else Filter.parse(filter)
-        self._passing: dict[str, Within] = {}  # of the last filters
+        self._passing: dict[tuple[str, str], Within] = {}  # of the last filters
         self._signals: list[Signal] = []
         self._add_signals([*more, *listed(signals)])
 
@@ -627,7 +627,7 @@ class TourSearcher:
         if given is None and self._filter is None:
             return None
         wanted, fixed = None if given is None else Filter.parse(given), self._filter
-        key = repr((fixed, wanted))  # not the filters themselves: 1 and true are equal
+        key = (fixed or Filter()).key, (wanted or Filter()).key
         within = self._passing.get(key) or self._passing_both(fixed, wanted)
         self._passing[key] = within
         for old in list(self._passing)[:-_FILTERS]:  # other threads may do the same

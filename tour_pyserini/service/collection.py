@@ -20,6 +20,7 @@ from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.judgement_file import Judgements
 from tour_pyserini.service.serving import ServeRequest
 from tour_pyserini.stores.filters import Filter
+from tour_pyserini.stores.index_updates import CORPUS
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,8 @@ class Collection:
             raise TourError(f"{request.index} is a phrase index, which cannot be served; give a passage index.")
         if not request.corpus:
             raise TourError("--corpus is missing: the service shows passages, and labels them.")
+        if (changed := Path(request.index) / CORPUS).is_file():  # what the index was built from is not what it has
+            request = replace(request, corpus=str(changed))
         self.request = request
         self._opener = Opener()
         self.searcher = lru_cache(SEARCHERS)(self._new_searcher)

@@ -24,6 +24,7 @@ from tour_pyserini.searchers.list_reranker import ListTask
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, Round
+from tour_pyserini.stores.filters import Filter
 from tour_pyserini.support.devices import cores
 
 DOWN_SECONDS = 1.0
@@ -355,10 +356,11 @@ class SearchLoop:
 
     def _search(self, jobs: Sequence[SearchJob]) -> None:
         searcher = jobs[0].collection.searcher(jobs[0].config)
-        filters: dict[str, list[SearchJob]] = {}
+        filters: dict[tuple[str, str], list[SearchJob]] = {}
         for job in jobs:
             if job.task is None:
-                filters.setdefault(repr((job.allowed, job.filter)), []).append(job)
+                kind = (job.allowed or Filter()).key, (job.filter or Filter()).key
+                filters.setdefault(kind, []).append(job)
         for new in filters.values():
             among = searcher if new[0].allowed is None else searcher.only(new[0].allowed)
             tasks = among.tasks(

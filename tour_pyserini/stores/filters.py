@@ -56,6 +56,11 @@ class Filter:
     conditions: tuple[_Group, ...] = ()
     expressions: tuple[str, ...] = ()
 
+    @cached_property
+    def key(self) -> str:
+        """What equal filters share, and others do not: 1, 1.0 and true are equal, and this is not."""
+        return repr(self)
+
     @classmethod
     def parse(cls, given: Any) -> "Filter":
         """A filter from a condition, from docids, or from text: JSON of one of these, or an expression of a database.

@@ -170,7 +170,9 @@ def locked(partial: Path) -> Iterator[None]:
     try:
         if (partial / "settings.json").exists():
             raise TourError(f"{partial} holds the unfinished work of another command; finish that, or delete it.")
-        yield
-        remove_folder(partial)
+        try:
+            yield
+        finally:
+            remove_folder(partial)
     finally:
         lock.release()

@@ -203,9 +203,9 @@ class _CollectionSignal(LuceneSignal):
         self._store = store
 
     def within(self, documents: Within) -> Signal:
-        """The signal of the documents that pass a filter of the same collection."""
-        wanted = getattr(documents, "wanted", None)
-        return _CollectionSignal(self._store, wanted) if wanted else self
+        """The signal of the documents that pass, if the filter is one of the same collection; else the signal."""
+        same = str(getattr(documents, "address", "")) == str(self._store.address)
+        return _CollectionSignal(self._store, getattr(documents, "wanted", None)) if same else self
 
 
 class Words:

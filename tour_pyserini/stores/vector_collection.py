@@ -184,7 +184,7 @@ class _StoredWithin:
     """The passages of a collection that pass a filter; what the engine said of one is remembered."""
 
     def __init__(self, store: CollectionStore, wanted: Filter) -> None:
-        self.wanted, self._store = wanted, store
+        self.wanted, self.address, self._store = wanted, store.address, store
         self._known: dict[int, bool] = {-1: False}
 
     def passes(self, ids: Ids) -> np.ndarray:
