@@ -64,13 +64,6 @@ RUN = (
     "tour_pyserini.experiment results --data DIR --list",
     "tour_pyserini.experiment results --data DIR --dry-run",
 )
-# What words in capitals stand for.
-STAND_FOR = {
-    "TOPICS": ["scifact/queries.jsonl"],
-    "CORPUS": ["scifact/corpus.jsonl"],
-    "RUN...": ["RUN", "OTHER-RUN"],
-}
-
 # Addresses of services, and the dialect that the service of the tests speaks in their place.
 SERVICES = {"http://localhost:8080": "tei", "http://localhost:8000": "vllm", "https://api.cohere.com": "cohere"}
 
@@ -128,8 +121,7 @@ def folder(tmp_path, monkeypatch, cache):
         "DIR/.keep": [],
         "new.jsonl": [json.dumps({"_id": "new", "title": "", "text": "a new bridge", "year": 2026})],
         "gone.txt": ["a001\n"],
-        "RUN": [run],
-        "OTHER-RUN": [run.replace("a001", "a010")],
+        "bm25.trec": [run],
     }
     for name, lines in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -198,7 +190,7 @@ class Page:
     def answer(self, words):
         """The exit code of a command."""
         os.chdir(self.folder)
-        name, *argv = itertools.chain.from_iterable(STAND_FOR.get(word, [self.here(word)]) for word in words)
+        name, *argv = map(self.here, words)
         sys.stdout.write(f"$ {shlex.join(words)}\n")
         try:
             if name == "example":
