@@ -102,7 +102,6 @@ class Opener:
             texts,
             request.config,
             vectors=self._vectors(request, inner, texts) if request.index else None,
-            order=request.order,
             signals=self._signals(request),
             remove_query=request.remove_query,
             min_relevance=request.min_relevance,
@@ -120,8 +119,7 @@ class Opener:
         changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm", "truncate_dim")}
         changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
         changes["adapter"] = QueryAdapter.read(request.adapter).fingerprint if request.adapter else None
-        order = request.order or ("index" if request.vectors == "encode" else "exact")
-        if request.vectors is not None and order == "exact":
+        if request.vectors not in (None, "encode"):
             changes["vectors"] = "exact"  # a compressed index's hits then have other similarities
         given = [f"{name}={value!r}" for name, value in changes.items() if value is not None]
         trust = request.trust_remote_code

@@ -18,7 +18,6 @@ from tour_pyserini.searchers.searched_index import check_index
 from tour_pyserini.stores.index_folder import has_bm25
 from tour_pyserini.stores.signals import check_signal
 from tour_pyserini.stores.vector_database import store_address
-from tour_pyserini.stores.vectors import ORDERS
 from tour_pyserini.support.devices import DTYPES
 from tour_pyserini.support.files import is_stream
 
@@ -42,7 +41,7 @@ CONTEXTS = ("1", "3", "paragraph", "passage")
 
 # Flags that only passage indexes have, flags that only phrase indexes have, and flags of queries that are encoded.
 _PASSAGES_ONLY = (
-    *("vectors", "order", "sparse", "index2", "encoder2", "run", "ef_search", "remove_query", "filter"),
+    *("vectors", "sparse", "index2", "encoder2", "run", "ef_search", "remove_query", "filter"),
     *("encoder_class", "pooling", "l2_norm", "truncate_dim", "query_prefix", "max_length", "encoder_backend"),
     *("adapter", "min_relevance"),
 )
@@ -98,9 +97,6 @@ class SearchRequest(Request):
         None,
         "exact vectors for a compressed index: an encoded corpus, a registered source's NAME:..., or `encode`",
         metavar="DIR",
-    )
-    order: str | None = _input(
-        None, "order of a compressed index's hits (default: exact where --vectors is an encoded corpus)", choices=ORDERS
     )
     sparse: tuple[Any, ...] = _input(
         (),
@@ -348,10 +344,8 @@ class SearchRequest(Request):
 
     def _check_index_kind(self, *, phrases: bool) -> None:
         """Refuse flags that this kind of index would ignore, or that need an index."""
-        if not self.index and (self.sparse or self.index2 or self.order):
-            raise TourError(
-                "--sparse, --index2 and --order need an --index; without one, --run names all that is ranked."
-            )
+        if not self.index and (self.sparse or self.index2):
+            raise TourError("--sparse and --index2 need an --index; without one, --run names all that is ranked.")
         defaults = {item.name: item.default for item in dataclasses.fields(self)}
         unfit = dict.fromkeys(
             _PASSAGES_ONLY if phrases else _PHRASES_ONLY, f"{'' if phrases else 'not '}a phrase index"

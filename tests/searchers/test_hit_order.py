@@ -1,7 +1,6 @@
 """Hits of compressed indexes in exact order: the same rule for every method."""
 
 import faiss
-import numpy as np
 import pytest
 from toy_collection import DIMENSION, HashReranker, ToyCollection
 
@@ -48,12 +47,6 @@ def found(collection, folder, method, **options):
     return {q_id: [hit.docid for hit in hits[q_id]] for q_id in collection.q_ids}
 
 
-def flat(vectors):
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors.astype(np.float32))
-    return index
-
-
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_finds_what_it_finds_on_the_exact_index(collection, coarse, method, kind):
@@ -61,11 +54,3 @@ def test_every_method_finds_what_it_finds_on_the_exact_index(collection, coarse,
     folder = coarse[kind.__name__]
     exact = found(collection, collection.folder, method)
     assert found(collection, folder, method, vectors=str(collection.folder)) == exact
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_the_index_own_order_can_be_asked_for(collection, coarse, method):
-    exact = found(collection, collection.folder, method)
-    assert found(collection, coarse["pq"], method, vectors=str(collection.folder), order="index") != exact
-    dense = found(collection, coarse["pq"], "dense", vectors=str(collection.folder), order="index")
-    assert dense == found(collection, coarse["pq"], "dense")

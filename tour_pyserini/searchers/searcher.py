@@ -105,7 +105,6 @@ class TourSearcher:
         config: TourConfig | None = None,
         *,
         vectors: Any = None,
-        order: str | None = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
         adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
@@ -124,8 +123,7 @@ class TourSearcher:
             config: the method and its settings.
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
-            order: the order of a compressed index's hits: `exact`, by these vectors, or the `index`'s own. None: exact
-                for every method where the vectors are those of an encoded corpus.
+                Those of an encoded corpus also put the hits of a compressed index in exact order, for every method.
             signals: what finds candidates beside the index, each anything `as_signal` takes: an index with BM25, a
                 Lucene index, another searcher of Pyserini's, or a function `(queries, k) -> docids, scores`.
             remove_query: never retrieve the document whose docid is the query's id.
@@ -164,10 +162,9 @@ class TourSearcher:
         if hasattr(vectors, "encode") and not isinstance(vectors, str):
             vectors = self._passage_vectors(vectors)
         self._vector_source = vectors
-        reads = order == "exact" or (order is None and isinstance(vectors, str | os.PathLike | EncodedCorpus))
-        searched = in_order(self._store, self._vectors if vectors is not None and reads else None, order)
-        self._searched = searched
-        self.order = "exact" if self._store.exact or searched is not self._store else "index"
+        stored = isinstance(vectors, str | os.PathLike | EncodedCorpus)
+        self._searched = in_order(self._store, self._vectors if stored else None)
+        self.order = "exact" if self._store.exact or self._searched is not self._store else "index"
         self._positions = positions_of(searcher.docids) if remove_query else {}
         self._fields = fields if isinstance(fields, FieldTable) else field_table(searcher.docids, self._texts, fields)
         self._filter = None if filter is None else Filter.parse(filter)

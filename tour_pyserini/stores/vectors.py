@@ -24,8 +24,6 @@ from tour_pyserini.support.files import atomic_write, cache_home, file_state
 
 log = logging.getLogger(__name__)
 
-ORDERS = ("exact", "index")
-"""The order of hits: by the vectors as they were encoded, or by what a compressed index computes."""
 REORDERED = 1000
 """Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact."""
 OpenSource = Callable[..., VectorLookup]
@@ -230,24 +228,9 @@ class _RefinedIndex:
         return Hits(ids[:, :k], np.take_along_axis(similarities, order, axis=1)[:, :k])
 
 
-def in_order(store: Store, vectors: VectorLookup | None, order: str | None) -> Store | _RefinedIndex:
-    """What is searched so that hits have the order that was asked for, whatever the method.
+def in_order(store: Store, vectors: VectorLookup | None) -> Store | _RefinedIndex:
+    """What is searched: where a compressed index has exact vectors stored beside it, its hits in their order.
 
-    Args:
-        store: the index.
-        vectors: exact vectors from elsewhere; None if there are none.
-        order: one of `ORDERS`. None: exact where the index is exact or the vectors are stored; no passage is encoded,
-            and no function of a user called, for the sake of the order.
-
-    Raises:
-        TourError: if the exact order cannot be had.
+    No passage is encoded, and no function of a user called, for the sake of the order.
     """
-    if order not in (None, *ORDERS):
-        raise TourError(f"there is no order {order!r} of hits; choose one of {', '.join(ORDERS)}.")
-    if order == "index" or store.exact or not (order or isinstance(vectors, EncodedCorpus)):
-        return store
-    if vectors is None:
-        raise TourError(
-            "the index is compressed, so hits cannot be put in exact order; give exact vectors too (--vectors FOLDER)."
-        )
-    return _RefinedIndex(store, vectors)
+    return _RefinedIndex(store, vectors) if isinstance(vectors, EncodedCorpus) and not store.exact else store
