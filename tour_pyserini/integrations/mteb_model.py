@@ -58,22 +58,18 @@ class TourModel:
         """The scores of the best documents of each query, by ids; of those in `top_ranked` alone where it is given."""
         ids, texts = [str(one["id"]) for one in queries], [one["text"] for one in queries]
         found: dict[str, dict[str, float]] = {}
+        searcher = TourSearcher.from_vectors(
+            self._vectors, self._texts, self._encoder, self._reranker, self._config, docids=[*self._positions]
+        )
         for start in range(0, len(ids), BATCH):
             some = slice(start, start + BATCH)
-            found |= (
-                self._retrieve(ids[some], texts[some], top_k)
-                if top_ranked is None
-                else self._rerank(ids[some], texts[some], [top_ranked.get(q_id, []) for q_id in ids[some]], top_k)
-            )
+            if top_ranked is None:
+                hits = searcher.batch_search(texts[some], ids[some], k=top_k)
+                found |= {q_id: {hit.docid: hit.score for hit in hits[q_id]} for q_id in ids[some]}
+            else:
+                candidates = [top_ranked.get(q_id, []) for q_id in ids[some]]
+                found |= self._rerank(ids[some], texts[some], candidates, top_k)
         return found
-
-    def _retrieve(self, ids: list[str], texts: list[str], top_k: int) -> dict[str, dict[str, float]]:
-        names = list(self._positions)
-        searcher = TourSearcher.from_vectors(
-            self._vectors, self._texts, self._encoder, self._reranker, self._config, docids=names
-        )
-        hits = searcher.batch_search(texts, ids, k=top_k)
-        return {q_id: {hit.docid: hit.score for hit in hits[q_id]} for q_id in ids}
 
     def _rerank(
         self, ids: list[str], texts: list[str], candidates: list[list[str]], top_k: int

@@ -103,7 +103,8 @@ class Guard:
                 while more and read < DISCARDED * MOST_BYTES:
                     message = await receive()
                     more, read = message.get("more_body", False), read + len(message.get("body", b""))
-                    parts = [*parts, message] if max(size, read) <= MOST_BYTES else []
+                    if max(size, read) <= MOST_BYTES:
+                        parts.append(message)
         if max(size, read) > MOST_BYTES:
             return _refusal(413, f"the request has more than {MOST_BYTES} bytes.", {"Connection": "close"}), receive
         if more:
