@@ -133,12 +133,14 @@ def closed_loop(
 
     def work(_: int) -> None:
         with new_client(url, keep=keep) as client:
-            while time.perf_counter() < start + seconds:
+            while True:  # at least once
                 with lock:
                     number, query = next(numbered, (None, ""))
                 if number is None:
                     return
                 replies[number] = ask(client, query, **body)
+                if time.perf_counter() > start + seconds:
+                    return
 
     with ThreadPoolExecutor(clients) as pool:
         list(pool.map(work, range(clients)))

@@ -34,7 +34,7 @@ async def application(scope, receive, send):
         await send({{"type": "http.response.body", "body": b"x" * ({LARGE} // 30), "more_body": True}})
     await send({{"type": "http.response.body", "body": b""}})
 
-collection.Collection, app.new_app = lambda request: None, lambda collection, key: application
+collection.Collection, app.new_app = lambda request: None, lambda collection, keys: application
 serving.PATIENCE = 0.5
 os.close(2)
 serve(serving.ServeRequest(port=0, no_mcp=True), tell=lambda address: print(address, flush=True))
