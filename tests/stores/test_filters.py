@@ -157,7 +157,7 @@ STORES = {factory: made(factory) for factory in ("Flat", "HNSW8", "IVF4,Flat", "
 def test_faiss_finds_what_passes_alone(factory, mask, k, compared):
     store, within = STORES[factory], Passing(np.array(mask))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(faiss_index, "_COMPARED", compared)  # 0: the index itself finds them
+        patched.setattr(faiss_index, "COMPARED", compared)  # 0: the index itself finds them
         hits = search_within(store, QUERIES, k, within)
         alone = search_within(store, QUERIES[2:3], k, within)
     real = hits.ids >= 0
@@ -236,6 +236,15 @@ def test_a_search_of_a_collection_finds_labels_and_traces_what_passes(collection
     assert set(re.findall(r"doc-\d+", lines.getvalue())) <= passing
     texts = {str(collection.texts[docid]) for docid in passing}
     assert {text for _, text in reranker.asked} <= texts
+
+
+@pytest.mark.parametrize("kind", ["ivf&nlist=4&nprobe=1", "hnsw&M=2&efC=2&ef=1"])
+def test_an_approximate_collection_finds_all_that_pass_where_they_are_few(tmp_path, kind):
+    store = load(address_in(tmp_path, "milvus", options=f"&kind={kind}"), VECTORS)
+    mask = np.arange(SIZE) % 7 == 3
+    hits = search_within(store, QUERIES, 20, store.within(Filter.parse([f"doc-{i}" for i in np.flatnonzero(mask)])))
+    ids, similarities = sub_collection(mask, 20)
+    assert np.array_equal(hits.ids[:, :8], ids[:, :8]) and np.array_equal(hits.similarities[:, :8], similarities[:, :8])
 
 
 def test_the_signal_of_another_collection_has_the_filter_of_the_index(tmp_path):

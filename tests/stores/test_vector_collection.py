@@ -60,7 +60,10 @@ def test_vectors_docids_and_passages(store, monkeypatch):
     assert list(store.docids) == docids_of(VECTORS) and store.docids[150] == "doc-150"
     texts = texts_of(VECTORS)
     assert dict(store.texts) == texts
+    store.texts.load(["doc-0", "doc-1"])
     assert all(store.texts[docid].parts == texts[docid].parts for docid in ("doc-0", "doc-1", "doc-2"))
+    with pytest.raises(UnknownDocument):
+        store.texts["other"]
     hits = store.search(QUERIES, 5)
     monkeypatch.setattr(store.engine, "get", lambda *_, **__: pytest.fail("vectors of hits are asked for again"))
     assert np.array_equal(store.fetch(hits.ids[3]), VECTORS[hits.ids[3]])
@@ -134,25 +137,6 @@ def test_an_interrupted_load_goes_on(tmp_path, engine):
         loading(address, VECTORS)
 
 
-def test_what_is_known_is_not_asked_for_again(tmp_path, monkeypatch):
-    store = load(address_in(tmp_path, "qdrant", options="&kind=flat"), VECTORS)
-    get, asked = store.engine.get, []
-    monkeypatch.setattr(
-        store.engine, "get", lambda name, ids, *, what: asked.append((what, len(ids))) or get(name, ids, what=what)
-    )
-    store.docids.remember(store.rows(range(9), "docid"))
-    store.texts.load(["doc-1", "doc-2"])
-    store.texts.load(["doc-2", "doc-3"])
-    texts = texts_of(VECTORS)
-    assert all(store.texts[docid] == texts[docid] for docid in ("doc-2", "doc-3", "doc-1"))
-    assert asked[1:] == [("passage", 2), ("passage", 1), ("passage", 1)]
-    asked.clear()
-    for _ in range(3):
-        with pytest.raises(UnknownDocument):
-            store.texts["other"]
-    assert asked == [("docid", len(VECTORS) - 9)]
-
-
 def without_texts(folder, engine):
     store = load(address_in(folder, engine, options="&texts=no"), VECTORS[:30])
     assert store.texts is None and store.search(QUERIES, 3).ids.shape == (9, 3)
@@ -177,13 +161,13 @@ def made_by_others(folder, engine):
     return address_in(folder, engine, "foreign")
 
 
-def append_long_passage(folder):
+def append_long_passage(folder, _):
     address = store_address(address_in(folder, "milvus"))
     settings = {"documents": 1, "dimension": 12, "chunk": 1, "encoder_fingerprint": "none"}
     CollectionLoading(address, settings, {"a": "é" * 40_000}, bm25=False).append(["a"], VECTORS[:1])
 
 
-def file_for_a_folder(folder):
+def file_for_a_folder(folder, _):
     (folder / "points").write_text("a file where a folder should be")
     return open_address(f"qdrant:{folder}/points?collection=C")
 
@@ -192,34 +176,26 @@ def open_address(text):
     return CollectionStore.open(store_address(text))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(
-    ("work", "word"),
+    ("work", "word", "engines"),
     [
-        (lambda folder, engine: open_signal(str(without_texts(folder, engine).address)), "no BM25"),
-        (lambda folder, engine: load(address_in(folder, engine, "o", "&texts=no"), VECTORS, bm25=True), "texts=no"),
-        (lambda folder, engine: open_address(address_in(folder, engine, "missing")), "not exist"),
-        (lambda folder, engine: open_address(made_by_others(folder, engine)), "another program"),
-        (lambda folder, engine: load(made_by_others(folder, engine), VECTORS), "another program"),
+        (lambda *at: open_signal(str(without_texts(*at).address)), "no BM25", ENGINES),
+        (lambda *at: load(address_in(*at, "o", "&texts=no"), VECTORS, bm25=True), "texts=no", ENGINES),
+        (lambda *at: load(address_in(*at, "B"), VECTORS, bm25=True), "no BM25", ["pgvector"]),
+        (lambda *at: open_address(address_in(*at, "missing")), "not exist", ENGINES),
+        (lambda *at: open_address(made_by_others(*at)), "another program", ENGINES),
+        (lambda *at: load(made_by_others(*at), VECTORS), "another program", ENGINES),
+        (append_long_passage, "texts=no", ["milvus"]),
+        (lambda folder, _: open_address(f"milvus:{folder}/lite?collection=C"), r"\.db", ["milvus"]),
+        (lambda *_: open_address("milvus://127.0.0.1:9/C?timeout=1"), "cannot be opened", ["milvus"]),
+        (lambda *_: open_address("postgresql://127.0.0.1:9/x?timeout=1#C"), "cannot be opened", ["pgvector"]),
+        (file_for_a_folder, "cannot be opened", ["qdrant"]),
     ],
 )
-def test_collections_that_are_refused(tmp_path, engine, work, word):
-    with pytest.raises(TourError, match=word):
-        work(tmp_path, engine)
-
-
-@pytest.mark.parametrize(
-    ("work", "word"),
-    [
-        (append_long_passage, "texts=no"),
-        (lambda folder: open_address(f"milvus:{folder}/lite?collection=C"), r"\.db"),
-        (lambda _: open_address("milvus://127.0.0.1:9/C?timeout=1"), "cannot be opened"),
-        (file_for_a_folder, "cannot be opened"),
-    ],
-)
-def test_databases_that_cannot_be_used_are_refused(tmp_path, work, word):
-    with pytest.raises(TourError, match=word):
-        work(tmp_path)
+def test_what_is_refused(tmp_path_factory, work, word, engines):
+    for engine in engines:
+        with pytest.raises(TourError, match=word):
+            work(tmp_path_factory.mktemp(engine), engine)
 
 
 def test_files_that_would_run_code_are_not_opened(tmp_path):
@@ -280,10 +256,6 @@ def test_a_connection_to_postgresql_that_is_lost_is_made_again(tmp_path, monkeyp
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
     assert np.array_equal(store.search(QUERIES, 10).ids, flat(VECTORS).search(QUERIES, 10).ids)
     assert caplog.text.count("trying again") == 1
-    with pytest.raises(TourError, match="cannot be opened"):
-        open_address("postgresql://127.0.0.1:9/x?timeout=1#C")
-    with pytest.raises(TourError, match="no BM25"):
-        load(address_in(tmp_path, "pgvector", "B"), VECTORS, bm25=True)
 
 
 def milvus_server(folder, port):

@@ -246,8 +246,8 @@ class TourSearcher:
 
     def found(self) -> Ids:
         """The positions of all documents that a search may find."""
-        within, ids = self._within(None), np.arange(self._store.size)
-        return ids if within is None else ids[within.passes(ids)]
+        within = self._within(None)
+        return np.arange(self._store.size) if within is None else within.ids
 
     def finds(self, docid: str) -> bool:
         """Whether a search may find a document, which need not exist."""

@@ -34,7 +34,7 @@ EXTRA_HITS = 16
 _MATRIX_FROM = 16
 _UNIT_ROUNDOFF = 2.0**-24  # float32
 _ROWS = 65_536  # vectors whose norms are computed at a time
-_COMPARED = 20_000  # so few documents that pass a filter are compared one by one
+COMPARED = 20_000  # so few documents that pass a filter are compared one by one
 
 _threshold_lock = threading.Lock()
 
@@ -115,7 +115,7 @@ class FaissIndex:
         with faiss_threads(threads):
             if self._flat is not None:
                 return self._flat.search(vectors, wanted, within)
-            if len(within.ids) <= _COMPARED and self.readable:
+            if len(within.ids) <= COMPARED and self.readable:
                 found = _FlatSearch(_flat_index(self.fetch(within.ids))).search(vectors, wanted)
                 return Hits(within.ids[found.ids], found.similarities)
             if (parameters := self._parameters(within, wanted)) is not None:

@@ -155,6 +155,10 @@ def _parsed(given: Any, depth: int = 1) -> _Group:
 class Within(Protocol):
     """The documents of an index that pass a filter."""
 
+    @property
+    def ids(self) -> Ids:
+        """Those that do, ascending."""
+
     def passes(self, ids: Ids) -> np.ndarray:
         """Whether each of the documents passes; the shape is that of `ids`, and -1 never passes."""
 

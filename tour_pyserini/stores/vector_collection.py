@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.data.texts import BeirTexts, Passage, UnknownDocument
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.faiss_index import EXTRA_HITS, rank_exactly
+from tour_pyserini.stores.faiss_index import COMPARED, EXTRA_HITS, rank_exactly
 from tour_pyserini.stores.filters import Filter
 from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, StoreAddress, open_engine
 
@@ -84,8 +85,21 @@ class CollectionStore:
         return _StoredWithin(self, wanted)
 
     def search_within(self, vectors: Floats, k: int, within: "_StoredWithin", *, threads: int = 1) -> Hits:
-        """The k hits of each of the vectors [n, d] among the passages that pass a filter, best first."""
-        return self._search(vectors, k, within.wanted)
+        """The k hits of each of the vectors [n, d] among the passages that pass a filter, best first.
+
+        Where an approximate index finds fewer, the query is compared with all that pass, if they are not too many.
+        """
+        hits = self._search(vectors, k, within.wanted)
+        short = np.flatnonzero((hits.ids < 0).any(axis=1))
+        if self.state.exact or not len(short):
+            return hits
+        if 0 < len(within.ids) <= COMPARED:
+            queries, own = np.ascontiguousarray(vectors, dtype=np.float32), self.fetch(within.ids)
+            for row in short:
+                best, similarities, _ = rank_exactly(queries[row], within.ids, own)
+                count = min(len(best), hits.ids.shape[1])
+                hits.ids[row, :count], hits.similarities[row, :count] = best[:count], similarities[:count]
+        return hits
 
     def _search(self, vectors: Floats, k: int, passing: Filter | None) -> Hits:
         queries = np.ascontiguousarray(vectors, dtype=np.float32)
@@ -186,6 +200,12 @@ class _StoredWithin:
     def __init__(self, store: CollectionStore, wanted: Filter) -> None:
         self.wanted, self.address, self._store = wanted, store.address, store
         self._known: dict[int, bool] = {-1: False}
+
+    @cached_property
+    def ids(self) -> Ids:
+        """Those that do, ascending; the engine is asked about all."""
+        ids = np.arange(self._store.size)
+        return ids[self.passes(ids)]
 
     def passes(self, ids: Ids) -> np.ndarray:
         """Whether each of the passages passes; -1 never does."""
