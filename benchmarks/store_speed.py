@@ -136,7 +136,7 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     )
     head = [
         *("store", "s to fill", "search, ms", "with a filter, ms", "TouR, ms", f"recall at {K}"),
-        *("lists as of FAISS flat", "with a filter", "TouR: lists, labels same"),
+        *("lists as flat", "with a filter", "TouR the same"),
     ]
     return Report("stores", "Vector stores", Table([head, *body]), note)
 
