@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.metadata import version
 from operator import eq
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ from tour_pyserini.support.pyserini import ensure_java
 
 COLLECTION = ("scifact", "test")
 REFERENCE = "FAISS, flat"
+_QUANTIZED = "-quantize.int8" if version("pyserini").startswith("1.") else "-quantize.sqv"
 _GRAPH_FLAGS = ("-M", str(GRAPH["M"]), "-efC", str(GRAPH["efC"]))
 KINDS = {
     "Lucene, flat": ("IndexFlatDenseVectors",),
     "Lucene, HNSW": ("IndexHnswDenseVectors", *_GRAPH_FLAGS),
-    "Lucene, HNSW, 8-bit codes": ("IndexHnswDenseVectors", *_GRAPH_FLAGS, "-quantize.int8"),
+    "Lucene, HNSW, 8-bit codes": ("IndexHnswDenseVectors", *_GRAPH_FLAGS, _QUANTIZED),
 }
 """Anserini's indexer of each kind of index, and its options."""
 

@@ -2,6 +2,7 @@
 
 import json
 import runpy
+from importlib.metadata import version
 from types import SimpleNamespace
 
 import faiss
@@ -20,6 +21,7 @@ from tour_pyserini.stores.signals import open_signal
 from tour_pyserini.support.pyserini import ensure_java
 
 SIZE, D = 500, 24
+QUANTIZED = "-quantize.int8" if version("pyserini").startswith("1.") else "-quantize.sqv"  # Anserini's name of it
 RANDOM = np.random.default_rng(0)
 VECTORS = unit(RANDOM, SIZE, D)
 QUERIES = (unit(RANDOM, 20, D) * RANDOM.uniform(0.1, 30, size=(20, 1))).astype(np.float32)
@@ -45,8 +47,8 @@ def indexes(tmp_path_factory):
         ("flat", "Flat", ("-threads", "1")),
         ("segments", "Flat", ("-threads", "2")),
         ("hnsw", "Hnsw", ("-threads", "1", "-M", "8", "-efC", "40")),
-        ("flat8", "Flat", ("-threads", "1", "-quantize.int8")),
-        ("hnsw8", "Hnsw", ("-threads", "1", "-M", "8", "-efC", "40", "-quantize.int8")),
+        ("flat8", "Flat", ("-threads", "1", QUANTIZED)),
+        ("hnsw8", "Hnsw", ("-threads", "1", "-M", "8", "-efC", "40", QUANTIZED)),
     ):
         folder = tmp_path_factory.mktemp(name)
         (folder / "in").mkdir()
@@ -100,7 +102,7 @@ def test_a_graph_finds_most_with_exact_similarities(indexes, flat, name):
         found[effort] = recall(store, hits, flat, expected)
         vectors = store.fetch(hits.ids.reshape(-1)).reshape(*hits.ids.shape, D)
         assert hits.similarities == pytest.approx(np.einsum("nkd,nd->nk", vectors, QUERIES), abs=1e-4)
-    assert found[10] < found[200] and found[200] > 0.95
+    assert found[10] <= found[200] and found[200] > 0.95
 
 
 @pytest.mark.parametrize("method", ["dense", "tour", "hard"])

@@ -184,13 +184,14 @@ class _Docids(Sequence[str]):
 
 def _read_vectors(values: Any, documents: list[int]) -> list[list[float]]:
     """The vectors of documents of a segment, in increasing order."""
-    rows = []
+    rows, is_numbered = [], hasattr(values, "iterator")  # since Lucene 10, vectors have numbers of their own
+    places = values.iterator() if is_numbered else values
     for document in documents:
-        if values.advance(document) != document:
+        if places.advance(document) != document:
             raise TourError(
                 f"document {document} of a segment of the Lucene index has no vector; build the index again."
             )
-        rows.append(values.vectorValue())
+        rows.append(values.vectorValue(places.index()) if is_numbered else values.vectorValue())
     return rows
 
 
