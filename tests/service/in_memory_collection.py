@@ -71,5 +71,5 @@ class InMemoryCollection(Collection):
     def label_cost(self):
         return LabelCost()
 
-    def check_settings(self, given, config):
+    def check_settings(self, given):
         pass

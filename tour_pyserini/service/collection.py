@@ -20,6 +20,7 @@ from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.service.judgement_file import Judgements
 from tour_pyserini.service.serving import ServeRequest
 from tour_pyserini.stores.filters import Filter
+from tour_pyserini.stores.index_folder import has_bm25
 from tour_pyserini.stores.index_updates import CORPUS
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,6 @@ class Collection:
         if request.judgements and judgements is None:
             self.judgements = Judgements(request.judgements, self._topics)
         self.name = "demo" if request.topics == "demo" else Path(request.index or "").name
-        self._sparse = request.sparse  # as given: each method decides what it stands for
         request = request.completed()
         assert request.index is not None
         if is_phrase_index(request.index):
@@ -66,6 +66,8 @@ class Collection:
             raise TourError("--corpus is missing: the service shows passages, and labels them.")
         if (changed := Path(request.index) / CORPUS).is_file():  # what the index was built from is not what it has
             request = replace(request, corpus=str(changed))
+        if not self._given.has_signals and has_bm25(Path(request.index)):
+            request = replace(request, sparse=(request.index,))  # all methods: what is compared has the same signals
         self.request = request
         self._opener = Opener()
         self.searcher = lru_cache(SEARCHERS)(self._new_searcher)
@@ -106,17 +108,13 @@ class Collection:
         """Bytes of the index on disk."""
         return sum(file.stat().st_size for file in Path(self.request.index or "").glob("**/*") if file.is_file())
 
-    def check_settings(self, given: Set[str], config: TourConfig) -> None:
-        """Refuse settings that change nothing without further signals, if the method has none here.
-
-        Args:
-            given: names of the settings that were asked for.
-            config: the method and all settings.
+    def check_settings(self, given: Set[str]) -> None:
+        """Refuse settings, by name, that change nothing without further signals, if there are none here.
 
         Raises:
             RequestError: if there is one.
         """
-        if "signal_weight" in given and not self._with(config).has_signals:
+        if "signal_weight" in given and not self.request.has_signals:
             raise RequestError("signal_weight changes nothing here: the index is the only signal; leave it out.")
 
     def _new_searcher(self, config: TourConfig) -> TourSearcher:
@@ -126,7 +124,8 @@ class Collection:
             RequestError: if what is served does not fit settings that a request chose.
         """
         try:
-            return self._opener.searcher(self._with(config), self.reranker if config.most_labels else None)
+            request = replace(self.request, config=config)
+            return self._opener.searcher(request, self.reranker if config.most_labels else None)
         except TourError as error:
             if config == self.request.config:
                 raise
@@ -135,10 +134,6 @@ class Collection:
             raise RequestError(
                 f"this service cannot search with the method {config.method} and these settings; its log says why."
             ) from error
-
-    def _with(self, config: TourConfig) -> ServeRequest:
-        """The request as `search` would complete it for these settings: a method may have signals of its own."""
-        return replace(self.request, config=config, sparse=self._sparse).with_signals()
 
     def finds(self, docid: str, allowed: Filter | None) -> bool:
         """Whether a key may find a document, by its filter."""
