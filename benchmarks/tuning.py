@@ -20,7 +20,13 @@ from tour_pyserini.core.arrays import Flags, Floats, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.topics import read_topics
-from tour_pyserini.evaluation.relevance import FIRST, SHOWN, compare_probabilities, fit_calibration, probabilities
+from tour_pyserini.evaluation.relevance_probability import (
+    FIRST,
+    SHOWN,
+    compare_probabilities,
+    fit_calibration,
+    probabilities,
+)
 from tour_pyserini.evaluation.tables import FORMATS, Table
 from tour_pyserini.evaluation.tuning import (
     DEFAULT,

@@ -23,7 +23,13 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import Scorer
 from tour_pyserini.evaluation.pictures import check_picture, draw_tuning
-from tour_pyserini.evaluation.relevance import FIRST, Reliability, fit_calibration, hit_features, reliability
+from tour_pyserini.evaluation.relevance_probability import (
+    FIRST,
+    Reliability,
+    fit_calibration,
+    hit_features,
+    reliability,
+)
 from tour_pyserini.evaluation.tables import Table, as_text
 from tour_pyserini.evaluation.tuning import (
     BUDGETS,

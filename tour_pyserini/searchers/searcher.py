@@ -488,7 +488,7 @@ class TourSearcher:
         self._check_relevance(least, task.query.text)
         if self.config.calibration is None or not task.query.text:
             return hits
-        from tour_pyserini.evaluation.relevance import hit_features, probabilities
+        from tour_pyserini.evaluation.relevance_probability import hit_features, probabilities
 
         told = probabilities(self.config.calibration, hit_features(task, k))
         for hit, relevance in zip(hits, told.tolist(), strict=True):

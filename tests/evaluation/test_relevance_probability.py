@@ -6,7 +6,7 @@ from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourError, TourSearcher
 from tour_pyserini.core.settings import Calibration
-from tour_pyserini.evaluation.relevance import (
+from tour_pyserini.evaluation.relevance_probability import (
     compare_probabilities,
     fit_calibration,
     hit_features,
