@@ -59,15 +59,16 @@ class Collection:
             self.judgements = Judgements(request.judgements, self._topics)
         self.name = "demo" if request.topics == "demo" else Path(request.index or "").name
         request = request.completed()
-        assert request.index is not None
-        if is_phrase_index(request.index):
-            raise TourError(f"{request.index} is a phrase index, which cannot be served; give a passage index.")
+        index = request.index
+        assert index is not None
+        if is_phrase_index(index):
+            raise TourError(f"{index} is a phrase index, which cannot be served; give a passage index.")
         if not request.corpus:
             raise TourError("--corpus is missing: the service shows passages, and labels them.")
-        if (changed := Path(request.index) / CORPUS).is_file():  # what the index was built from is not what it has
+        if (changed := Path(index) / CORPUS).is_file():  # what the index was built from is not what it has
             request = replace(request, corpus=str(changed))
-        if not self._given.has_signals and has_bm25(Path(request.index)):
-            request = replace(request, sparse=(request.index,))  # all methods: what is compared has the same signals
+        if not self._given.has_signals and has_bm25(Path(index)):
+            request = replace(request, sparse=(index,))  # all methods: what is compared has the same signals
         self.request = request
         self._opener = Opener()
         self.searcher = lru_cache(SEARCHERS)(self._new_searcher)
