@@ -9,8 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "core"))
 
-from memory_corpus import MemoryCorpus  # noqa: E402
-from test_fusion import found  # noqa: E402
+from memory_corpus import MemoryCorpus, found  # noqa: E402
 
 from tour_pyserini.core.config import TourConfig  # noqa: E402
 from tour_pyserini.core.method import METHODS  # noqa: E402

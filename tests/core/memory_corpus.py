@@ -3,9 +3,22 @@
 import numpy as np
 
 from tour_pyserini.core.arrays import Hits
-from tour_pyserini.core.fusion import Fusion
+from tour_pyserini.core.fusion import Fusion, SignalHits
 from tour_pyserini.core.method import Query
 from tour_pyserini.core.scheduler import Scheduler, Task
+
+
+def found(scores, count):
+    """The `count` best documents of a signal with scores [n, m] for all documents."""
+    ids = np.argsort(-scores, axis=1, kind="stable")[:, :count]
+    return SignalHits(ids, np.take_along_axis(scores, ids, axis=1))
+
+
+def world(seed, *, size=40, queries=3, d=6):
+    """A random corpus, queries [n, d], and scores [n, m] of a signal."""
+    random = np.random.default_rng(seed)
+    corpus = MemoryCorpus(random.normal(size=(size, d)), 3 * random.normal(size=(queries, size)))
+    return corpus, random.normal(size=(queries, d)), random.normal(size=(queries, size))
 
 
 class MemoryCorpus:
@@ -33,21 +46,12 @@ class MemoryCorpus:
         return Scheduler(self.search, self.fetch)
 
     def tasks(self, queries, config, *, hits=10, signals=(), excluded=-1):
-        weight = config.settings.signal_weight
-        return [
-            Task(
-                config.chosen,
-                config.settings,
-                Query(
-                    vector,
-                    hits,
-                    Fusion([signal.of_query(row) for signal in signals], weight=weight),
-                    excluded=excluded,
-                    name=str(row),
-                ),
-            )
-            for row, vector in enumerate(queries)
-        ]
+        tasks = []
+        for row, vector in enumerate(queries):
+            fusion = Fusion([signal.of_query(row) for signal in signals], weight=config.settings.signal_weight)
+            query = Query(vector, hits, fusion, excluded=excluded, name=str(row))
+            tasks.append(Task(config.chosen, config.settings, query))
+        return tasks
 
     def label(self, tasks):
         answers = []

@@ -4,30 +4,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_corpus import MemoryCorpus
+from memory_corpus import MemoryCorpus, found, world
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.fusion import SignalHits
 
-LINE = np.array([[3.0], [2.0], [1.0], [0.0]])  # similarities 3, 2, 1, 0 have the variance 1.25
+LINE = MemoryCorpus([[3.0], [2.0], [1.0], [0.0]], np.zeros((1, 4)))  # similarities 3, 2, 1, 0 have the variance 1.25
 
 
-def found(scores, count):
-    """The `count` best documents of a signal with scores [n, m] for all documents."""
-    ids = np.argsort(-scores, axis=1, kind="stable")[:, :count]
-    return SignalHits(ids, np.take_along_axis(scores, ids, axis=1))
-
-
-def world(seed, *, documents=40, queries=3, d=6):
-    random = np.random.default_rng(seed)
-    vectors = random.normal(size=(documents, d))
-    return vectors, random.normal(size=(queries, d)), random.normal(size=(queries, documents))
-
-
-def search(vectors, queries, signals, *, hits=40, weight=1.0):
+def search(corpus, queries, signals):
     """The tasks of hybrid searches, ended."""
-    corpus = MemoryCorpus(vectors, np.zeros((len(queries), len(vectors))))
-    return corpus.run(queries, TourConfig("dense", signal_weight=weight), hits=hits, signals=signals)
+    return corpus.run(queries, TourConfig("dense", signal_weight=1.0), hits=40, signals=signals)
 
 
 def lists(tasks):
@@ -62,9 +49,9 @@ def test_documents_that_were_not_found_may_count_as_the_last_one(signal):
 @given(seed=st.integers(0, 10**6), found_by_signal=st.integers(1, 40))
 @settings(deadline=None, max_examples=40)
 def test_the_list_is_that_of_a_sum_over_all_documents(seed, found_by_signal):
-    vectors, queries, scores = world(seed)
-    for row, task in enumerate(search(vectors, queries, [found(scores, found_by_signal)])):
-        total = vectors @ queries[row] + task.query.offsets(np.arange(40))
+    corpus, queries, scores = world(seed)
+    for row, task in enumerate(search(corpus, queries, [found(scores, found_by_signal)])):
+        total = corpus.vectors @ queries[row] + task.query.offsets(np.arange(40))
         assert task.outcome.ranking.ids.tolist() == np.argsort(-total, kind="stable").tolist()
         assert task.outcome.ranking.scores == pytest.approx(np.sort(total)[::-1])
 
@@ -72,17 +59,17 @@ def test_the_list_is_that_of_a_sum_over_all_documents(seed, found_by_signal):
 @given(seed=st.integers(0, 10**6), factor=st.floats(1e-3, 1e3), shift=st.floats(-100, 100))
 @settings(deadline=None, max_examples=40)
 def test_a_signal_may_have_any_unit_and_any_zero(seed, factor, shift):
-    vectors, queries, scores = world(seed)
-    plain, other = (search(vectors, queries, [found(some, 20)]) for some in (scores, factor * scores + shift))
+    corpus, queries, scores = world(seed)
+    plain, other = (search(corpus, queries, [found(some, 20)]) for some in (scores, factor * scores + shift))
     assert lists(plain) == lists(other)
 
 
 @pytest.mark.parametrize("scores", [[], [7.0] * 40])
 def test_a_signal_without_anything_to_say_leaves_the_index_in_its_order(scores):
-    vectors, queries, _ = world(3)
+    corpus, queries, _ = world(3)
     ids, values = (np.tile(np.array(row), (3, 1)).reshape(3, -1) for row in (range(len(scores)), scores))
-    assert lists(search(vectors, queries, [SignalHits(ids.astype(np.int64), values)])) == lists(
-        search(vectors, queries, [])
+    assert lists(search(corpus, queries, [SignalHits(ids.astype(np.int64), values)])) == lists(
+        search(corpus, queries, [])
     )
 
 
@@ -102,5 +89,5 @@ def test_what_only_a_signal_finds_is_labelled_and_ranked(method):
 
 
 def test_where_similarities_do_not_differ_the_signal_decides():
-    vectors, _, words = world(5)
-    assert lists(search(vectors, np.zeros((3, 6)), [found(words, 40)])) == np.argsort(-words, axis=1).tolist()
+    corpus, _, words = world(5)
+    assert lists(search(corpus, np.zeros((3, 6)), [found(words, 40)])) == np.argsort(-words, axis=1).tolist()

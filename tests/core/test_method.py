@@ -21,14 +21,6 @@ def test_a_method_is_used_as_an_object_or_by_name():
         assert TourConfig("halfway", share="0.25") == config == TourConfig.parse(str(config))
 
 
-def test_names():
-    @method(MethodSettings)
-    def my_own_method(query, settings): ...
-
-    assert my_own_method == Method("my-own-method", my_own_method.run, MethodSettings)
-    assert method(MethodSettings, name="x2", version=3)(my_own_method.run).version == 3
-
-
 def test_what_cannot_be_registered():
     with pytest.raises(TourError, match="already"):
         register_method(Method("hard", halfway.run, MethodSettings))

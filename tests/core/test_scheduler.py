@@ -4,20 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_corpus import MemoryCorpus
-from test_fusion import found
+from memory_corpus import MemoryCorpus, found, world
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.label_pool import LabelPool
 from tour_pyserini.core.method import METHODS, Label, Neighbours, Outcome, Search, StopReason, method
 from tour_pyserini.core.settings import MethodSettings
 from tour_pyserini.errors import RequestError, TourError
-
-
-def world(seed, *, size=50, queries=6):
-    random = np.random.default_rng(seed)
-    corpus = MemoryCorpus(random.normal(size=(size, 5)), 3 * random.normal(size=(queries, size)))
-    return corpus, random.normal(size=(queries, 5)), random.normal(size=(queries, size))
 
 
 def summary(task):
@@ -28,7 +21,7 @@ def summary(task):
 @given(seed=st.integers(0, 10**6), name=st.sampled_from(sorted(METHODS)), order=st.permutations(range(6)))
 @settings(deadline=None, max_examples=60)
 def test_a_query_does_not_depend_on_the_others(seed, name, order):
-    corpus, queries, scores = world(seed)
+    corpus, queries, scores = world(seed, size=50, queries=6)
     signals = [found(scores, 30)]
     together = [summary(task) for task in corpus.run(queries, TourConfig(name), signals=signals)]
     tasks = corpus.tasks(queries, TourConfig(name), signals=signals)
@@ -41,7 +34,7 @@ def test_a_query_does_not_depend_on_the_others(seed, name, order):
 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_queries_of_a_turn_share_one_search(name):
-    corpus, queries, _ = world(1)
+    corpus, queries, _ = world(1, size=50, queries=6)
     tasks = corpus.run(queries, TourConfig(name))
     assert corpus.searched[0] == len(queries)
     assert len(corpus.searched) == max(len(task.rounds) for task in tasks)
@@ -51,7 +44,7 @@ def test_queries_of_a_turn_share_one_search(name):
 
 @pytest.mark.parametrize("name", ["tour", "hard", "soft", "rerank"])
 def test_a_preview_is_what_a_deadline_would_leave(name):
-    corpus, queries, _ = world(3)
+    corpus, queries, _ = world(3, size=50, queries=6)
     (task,) = corpus.tasks(queries[:1], TourConfig(name, **({"early_stopping": False} if name != "rerank" else {})))
     previews = []
     corpus.scheduler.advance([task])
@@ -74,7 +67,7 @@ def test_a_preview_is_what_a_deadline_would_leave(name):
 
 
 def test_what_a_query_excludes_is_never_found():
-    corpus, queries, _ = world(4)
+    corpus, queries, _ = world(4, size=50, queries=6)
     for name in METHODS:
         for task in corpus.run(queries, TourConfig(name), excluded=7):
             assert 7 not in task.outcome.ranking.ids.tolist()
@@ -82,7 +75,7 @@ def test_what_a_query_excludes_is_never_found():
 
 
 def test_a_vector_that_diverges_is_named():
-    corpus, queries, _ = world(5)
+    corpus, queries, _ = world(5, size=50, queries=6)
     with pytest.raises(RequestError, match="'3'"), np.errstate(all="ignore"):
         queries[3] = np.inf
         corpus.run(queries, TourConfig("dense"))
@@ -100,7 +93,7 @@ def test_neighbours_are_found_without_signals():
         assert len(labels) == 6
         return Outcome(query.vector, hits, StopReason.ROUNDS)
 
-    corpus, queries, scores = world(6)
+    corpus, queries, scores = world(6, size=50, queries=6)
     (task,) = corpus.run(queries[:1], TourConfig(wander), signals=[found(scores, 50)])
     for id_, near in zip(task.rounds[0].hits.ids, asked, strict=True):
         products = corpus.vectors @ corpus.vectors[id_]
@@ -117,7 +110,7 @@ def test_a_label_pool_asks_for_a_repeated_candidate_once():
         assert pool.ids.tolist() == hits.ids.tolist() and len(pool.vectors) == len(pool.labels) == 3
         return Outcome(query.vector, hits, StopReason.ROUNDS)
 
-    corpus, queries, _ = world(6)
+    corpus, queries, _ = world(6, size=50, queries=6)
     (task,) = corpus.run(queries[:1], TourConfig(repeats))
     assert len(corpus.labelled) == len(corpus.fetched) == len(task.labels) == 3
 

@@ -5,8 +5,7 @@ import oracle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_corpus import MemoryCorpus
-from test_fusion import found
+from memory_corpus import MemoryCorpus, found, world
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import StopReason
@@ -19,12 +18,6 @@ configs = st.builds(
     reranker_weight=st.sampled_from([0.0, 0.4, 3.0]),
     early_stopping=st.booleans(),
 )
-
-
-def world(seed, *, size=40, queries=3, d=6):
-    random = np.random.default_rng(seed)
-    corpus = MemoryCorpus(random.normal(size=(size, d)), 3 * random.normal(size=(queries, size)))
-    return corpus, random.normal(size=(queries, d)), random.normal(size=(queries, size))
 
 
 @given(config=configs, seed=st.integers(0, 10**6), size=st.integers(1, 60), with_signal=st.booleans())
