@@ -42,6 +42,20 @@ class ToyCollection:
         (folder / "docid").write_text("".join(f"{docid}\n" for docid in self.docids))
         return folder
 
+    def save(self, texts=None):
+        """Write corpus, topics and query vectors beside the index; returns the fields of a search request."""
+        from tour_pyserini.encoders.query_vectors import write_encoded_queries
+
+        folder = self.folder.parent
+        lines = [{"_id": docid, "title": "", "text": text} for docid, text in (texts or self.texts).items()]
+        (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        pairs = zip(self.q_ids, self.queries, strict=True)
+        (folder / "topics.tsv").write_text("".join(f"{q_id}\t{query}\n" for q_id, query in pairs))
+        vectors = np.stack([self.encoder.encode(query) for query in self.queries])
+        write_encoded_queries(folder / "queries", self.q_ids, self.queries, vectors)
+        names = {"topics": "topics.tsv", "corpus": "corpus.jsonl", "encoded_queries": "queries"}
+        return {"index": self.folder, **{name: folder / file for name, file in names.items()}}
+
     def searcher(self):
         """Pyserini's own searcher on the index."""
         from tour_pyserini import FaissSearcher

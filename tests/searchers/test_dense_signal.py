@@ -1,11 +1,13 @@
 """Searchers as signals: a second index with its own encoder, and Pyserini's hybrid search in parts."""
 
+from types import SimpleNamespace
+
 import faiss
 import numpy as np
 import pytest
 from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection, build_lucene, unit
 
-from tour_pyserini import QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
+from tour_pyserini import FaissSearcher, QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
 from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex
 from tour_pyserini.stores.store import as_store
 
@@ -61,9 +63,8 @@ def test_other_documents_are_refused(collection, docids, message):
 
 def test_the_query_encoder_uses_signals(collection):
     def encoder(*signals):
-        return TourQueryEncoder(
-            collection.encoder, collection.searcher(), HashReranker(), collection.texts, signals=signals
-        )
+        shared = collection.encoder, collection.searcher(), HashReranker(), collection.texts
+        return TourQueryEncoder(*shared, signals=signals)
 
     index = second(collection)
     vectors, _ = tour(collection, signals=[index]).batch_search(
@@ -127,14 +128,12 @@ def lucene(tmp_path_factory):
     return folder, texts
 
 
-def counted(text):
+def counted(text, **_):
     vector = np.array([text.split().count(word) for word in LETTERS], dtype=np.float32)
     return vector / np.linalg.norm(vector)
 
 
-class Counting:
-    def encode(self, query, **_):
-        return counted(query)
+COUNTING = SimpleNamespace(encode=counted)
 
 
 @pytest.mark.slow
@@ -142,10 +141,8 @@ def test_pyserinis_hybrid_searcher_and_its_parts(lucene):
     from pyserini.search.hybrid import HybridSearcher
     from pyserini.search.lucene import LuceneSearcher
 
-    from tour_pyserini import FaissSearcher
-
     folder, texts = lucene
-    dense, sparse = FaissSearcher(str(folder / "faiss"), Counting()), LuceneSearcher(str(folder / "lucene"))
+    dense, sparse = FaissSearcher(str(folder / "faiss"), COUNTING), LuceneSearcher(str(folder / "lucene"))
     hybrid = HybridSearcher(dense, sparse)
     queries, ids = ["alpha bravo zulu", "echo golf"], ["q0", "q1"]
 
@@ -156,12 +153,8 @@ def test_pyserinis_hybrid_searcher_and_its_parts(lucene):
     for method in ("dense", "rerank", "tour"):
         config = TourConfig(method)
         whole = TourSearcher(hybrid, HashReranker(), texts, config)
-        parts = TourSearcher(dense, HashReranker(), texts, config, signals=[sparse])
-        assert isinstance(whole, FaissSearcher)
-        assert found(whole) == found(parts)
-        assert found(whole) == found(
-            TourSearcher(dense, HashReranker(), texts, config, signals=[str(folder / "lucene")])
-        )
+        for signal in (sparse, str(folder / "lucene")):
+            assert found(whole) == found(TourSearcher(dense, HashReranker(), texts, config, signals=[signal]))
 
     # Only BM25 knows the word zulu: hybrid search finds its document first, ours as Pyserini's.
     searcher = TourSearcher(hybrid, config=TourConfig("dense"))
@@ -174,7 +167,7 @@ def test_pyserinis_hybrid_searcher_and_its_parts(lucene):
         assert [docid for docid, _ in found(without)[q_id]] == [docid for docid, _ in hits]
 
     # The optimised vectors in Pyserini's own hybrid search.
-    encoder = TourQueryEncoder(Counting(), hybrid, HashReranker(), texts)
+    encoder = TourQueryEncoder(COUNTING, hybrid, HashReranker(), texts)
     optimised = HybridSearcher(FaissSearcher(str(folder / "faiss"), encoder), sparse)
     assert optimised.search(queries[0], k0=42, k=5, alpha=1.0, normalization=True)[0].docid in texts
     vectors, _ = TourSearcher(hybrid, HashReranker(), texts).batch_search(queries, ids, return_vector=True)

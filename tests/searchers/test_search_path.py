@@ -65,11 +65,8 @@ def test_the_path_by_hand():
         TourConfig("rerank", depth=3, score_weight=1.0),
     )
     path = search_path(searcher, "q", k=3)
-    assert [(hit.docid, hit.rank_before, hit.label) for hit in path.hits] == [
-        ("c", 3, 5.0),
-        ("b", 2, 1.0),
-        ("a", 1, 0.0),
-    ]
+    hits = [(hit.docid, hit.rank_before, hit.label) for hit in path.hits]
+    assert hits == [("c", 3, 5.0), ("b", 2, 1.0), ("a", 1, 0.0)]
     assert path.hits[0].ranks[0] == 3 and path.hits[0].ranks[-1] == 1
     assert path.lists[0] == (0, 0, None, 1.0, None)
     assert path.lists[-1].labels == 3 and path.lists[-1].new == 0 and path.lists[-1].cosine == 1.0
@@ -92,5 +89,5 @@ def test_notebooks_show_tables_whatever_a_passage_contains():
         assert "&lt;script&gt;" in html and "a &amp; b" in html and "&lt;1&gt;" in html
     assert "&lt;b&gt;query" in path._repr_html_()
     assert path._repr_html_().count("<table>") == 2
-    assert type(hits)(hits) == list(hits) == copy.copy(hits) == pickle.loads(pickle.dumps(hits))
+    assert list(hits) == copy.copy(hits) == pickle.loads(pickle.dumps(hits))
     assert searcher.search("q", remove_dups=True)._repr_html_().count("<tr>") == 3

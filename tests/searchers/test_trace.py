@@ -12,23 +12,13 @@ from tour_pyserini.core.method import METHODS, StopReason
 from tour_pyserini.searchers.trace import Trace
 
 
-def lines_of(tmp_path, config, **options):
-    collection = ToyCollection(tmp_path)
-    file = io.StringIO()
-    searcher = TourSearcher(
-        collection.searcher(),
-        HashReranker(),
-        collection.texts,
-        config,
-        observe=Trace(file, collection.docids, **options),
-    )
-    searcher.batch_search(collection.queries, collection.q_ids)
-    return [json.loads(line) for line in file.getvalue().splitlines()], collection, searcher
-
-
 @pytest.mark.parametrize("method", METHODS)
 def test_lines_follow_each_query_to_its_end(tmp_path, method):
-    lines, collection, searcher = lines_of(tmp_path, TourConfig(method), vectors=True)
+    collection, file = ToyCollection(tmp_path), io.StringIO()
+    observe, config = Trace(file, collection.docids, vectors=True), TourConfig(method)
+    searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config, observe=observe)
+    searcher.batch_search(collection.queries, collection.q_ids)
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
     for q_id, query in zip(collection.q_ids, collection.queries, strict=True):
         path = [line for line in lines if line["qid"] == q_id]
         assert [line["t"] for line in path] == list(range(len(path)))
