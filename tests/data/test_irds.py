@@ -1,6 +1,5 @@
 """Data sets of ir_datasets: one that is registered here, one in its cache folder, and one that cannot be had."""
 
-import json
 import os
 import subprocess
 import sys
@@ -85,55 +84,11 @@ def test_a_data_set_is_documents_topics_and_judgements(letters):
         read_qrels("irds:nothing")
 
 
-IN_CACHE = """
-import sys
-from pathlib import Path
-from ir_datasets.datasets.beir import BeirTitleDoc
-from ir_datasets.indices import PickleLz4FullStore
-
-def documents():
-    yield from (BeirTitleDoc(f"d{i}", f"text {'abcdefgh'[i]} {'abcdefgh'[i]}", f"title {i}") for i in range(8))
-
-home, tiny = Path(sys.argv[1]), sys.argv[2]
-folder = home / "beir" / "scifact"
-folder.mkdir(parents=True)
-(folder / "irds_version.txt").write_text("v2")
-(folder / "queries.json").write_text('{"_id": "1", "text": "b"}\\n{"_id": "2", "text": "c"}\\n')
-(folder / "test.qrels").write_text("query-id\\tcorpus-id\\tscore\\n2\\td2\\t1\\n")
-PickleLz4FullStore(str(folder / "docs.pklz4"), documents, BeirTitleDoc, "doc_id", ["doc_id"]).build()
-
-from tour_pyserini.index import main as index
-from tour_pyserini.search import main as search
-
-index(["--corpus", "irds:beir/scifact", "--encoder", tiny, "--index", "index", "--threads", "1"])
-names = ["--topics", "irds:beir/scifact/test", "--corpus", "irds:beir/scifact", "--qrels", "irds:beir/scifact/test"]
-search([*names, "--index", "index", "--method", "tour", "--reranker", sys.argv[3], "--output", "run", "--depth", "2"])
-"""
-
-
-def run(tmp_path, code, *arguments):
+def test_without_a_network_one_sentence_says_so(tmp_path):
     away = {"HTTP_PROXY": "http://127.0.0.1:1", "HTTPS_PROXY": "http://127.0.0.1:1", "IR_DATASETS_DL_TRIES": "1"}
     own = {"IR_DATASETS_HOME": str(tmp_path / "home"), "TOUR_PYSERINI_CACHE": str(tmp_path / "cache"), **away}
-    command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True)
-
-
-@pytest.mark.slow
-def test_commands_read_the_files_that_ir_datasets_keeps(tmp_path):
-    from tiny_encoder import save_encoder, save_reranker
-
-    save_encoder(tmp_path / "tiny")
-    save_reranker(tmp_path / "reranker")
-    done = run(tmp_path, IN_CACHE, tmp_path / "home", tmp_path / "tiny", tmp_path / "reranker")
-    assert done.returncode == 0, done.stderr
-    hits = [line.split() for line in (tmp_path / "run").read_text().splitlines()]
-    assert {hit[0] for hit in hits} == {"2"} and {hit[2] for hit in hits} == {f"d{i}" for i in range(8)}
-    record = json.loads((tmp_path / "run.json").read_text())
-    assert record["files"]["corpus"] == {"name": "irds:beir/scifact"}
-
-
-def test_without_a_network_one_sentence_says_so(tmp_path):
     code = "from tour_pyserini import command\nfrom tour_pyserini.data.topics import read_topics\n"
-    done = run(tmp_path, f"{code}command.run(lambda _: read_topics('irds:cranfield'))")
+    command = [sys.executable, "-c", f"{code}command.run(lambda _: read_topics('irds:cranfield'))"]
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, **own}, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     assert "the topics of irds:cranfield cannot be had" in done.stderr.splitlines()[-1]

@@ -17,30 +17,18 @@ from tour_pyserini.errors import TourError
 QUESTIONS = [Question("q1", "who?", ["Bö", "A"]), Question("q2", "why", [])]
 RETRIEVED = {"q1": [ScoredDoc("q1", "d2", 2.5), ScoredDoc("q1", "d1", -1.0)], "q2": []}
 TEXTS = {"d1": Passage("", "a\nb"), "d2": Passage("Title", "Bö")}
+FIRST, SECOND = {"question": "who?", "answers": ["Bö", "A"]}, {"question": "why", "answers": []}
+CONTEXTS = [
+    {"docid": "d2", "score": "2.5", "text": "Title\nBö", "has_answer": True},
+    {"docid": "d1", "score": "-1.0", "text": "\na b", "has_answer": False},
+]
+CTXS = [
+    {"id": "d2", "title": "Title", "text": "Bö", "score": "2.5", "has_answer": True},
+    {"id": "d1", "title": "", "text": "a b", "score": "-1.0", "has_answer": False},
+]
 WRITTEN = {
-    "pyserini": {
-        "q1": {
-            "question": "who?",
-            "answers": ["Bö", "A"],
-            "contexts": [
-                {"docid": "d2", "score": "2.5", "text": "Title\nBö", "has_answer": True},
-                {"docid": "d1", "score": "-1.0", "text": "\na b", "has_answer": False},
-            ],
-        },
-        "q2": {"question": "why", "answers": [], "contexts": []},
-    },
-    "dpr": [
-        {
-            "id": "q1",
-            "question": "who?",
-            "answers": ["Bö", "A"],
-            "ctxs": [
-                {"id": "d2", "title": "Title", "text": "Bö", "score": "2.5", "has_answer": True},
-                {"id": "d1", "title": "", "text": "a b", "score": "-1.0", "has_answer": False},
-            ],
-        },
-        {"id": "q2", "question": "why", "answers": [], "ctxs": []},
-    ],
+    "pyserini": {"q1": {**FIRST, "contexts": CONTEXTS}, "q2": {**SECOND, "contexts": []}},
+    "dpr": [{"id": "q1", **FIRST, "ctxs": CTXS}, {"id": "q2", **SECOND, "ctxs": []}],
 }
 
 

@@ -71,13 +71,6 @@ class CsvWriter(io.TextIOWrapper):
             super().write(f"{topic},{hit.docid},{rank},{hit.score:.3f},{self.tag}\n")
 
 
-@pytest.fixture
-def my_csv():
-    register_run_format("my-csv", CsvWriter)
-    yield
-    del runs._formats["my-csv"]
-
-
 @pytest.mark.parametrize("most", [2, 1000])
 @pytest.mark.parametrize("name", ["trec", "msmarco", "kilt"])
 def test_built_in_formats_have_the_bytes_of_pyserinis_writers(tmp_path, name, most):
@@ -96,7 +89,10 @@ def test_built_in_formats_have_the_bytes_of_pyserinis_writers(tmp_path, name, mo
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes() != b""
 
 
-def test_a_registered_format_is_known_to_requests_and_flags(tmp_path, my_csv, capsys):
+def test_a_registered_format_is_known_to_requests_and_flags(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(runs._formats, "my-csv", CsvWriter)  # what is registered is gone after the test
+    monkeypatch.delitem(runs._formats, "my-csv")
+    register_run_format("my-csv", CsvWriter)
     write(tmp_path / "a.csv", output_format="my-csv", hits=2, tag="mine")
     assert (tmp_path / "a.csv").read_text() == "q1,a,1,2.000,mine\nq1,b,2,2.000,mine\nq2,döç,1,-1.500,mine\n"
     assert SearchRequest(topics="t", output_format="my-csv").output_format == "my-csv"

@@ -68,7 +68,6 @@ RESULTS = {
     [
         ("bond.tsv", "007\tbond\n10\tten\n", {"007": "bond", "10": "ten"}),
         ("gz.tsv.gz", gzip.compress("\ufeff1\tone\n".encode(), mtime=0), {1: "one"}),
-        ("long.tsv", f"{'1' * 18}\ta\n", {int("1" * 18): "a"}),
         ("third.tsv", "2\ta\tb\n", {2: "a"}),
         ("long.qa.csv", f"who\t['{'A' * 200_000}']\n", {0: ("who", "A" * 200_000)}),
         ("sic.tsv", "7\t[sic] in quotations\n", {7: "[sic] in quotations"}),
@@ -118,7 +117,6 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, fields):
     [
         ("t.tsv", "1\tone\n\ntwo\n", "line 3 .*no tab"),
         ("t.tsv", "1\tone\n1\tagain\n", "repeats the query id '1'"),
-        ("t.tsv", "2\t \n", "no text"),
         ("t.tsv", "who is\tthis\n", "'who is'"),
         ("t.tsv", "", "empty"),
         ("test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n", "--qrels"),
@@ -134,7 +132,6 @@ def test_json_lines_keep_their_ids_as_strings(tmp_path, fields):
         ("t.json", {"data": [{"title": "t"}]}, "data .*SQuAD's layout .*paragraphs"),
         ("t.json", {"1": {"title": " ", "answers": ["A"]}}, "query '1' has no text"),
         ("t.unheard-of", "1\tone\n", "Pyserini cannot read"),
-        ("missing.tsv", None, "No such file"),
         ("no-such-topics", None, "not found"),
     ],
 )
@@ -176,36 +173,18 @@ def test_pyserini_reads_other_formats(tmp_path):
     assert list(read_topics(write(tmp_path / "t.json", '{"5": {"title": "five"}}'))) == [("5", "five")]
 
 
-@pytest.fixture
-def give_topics(monkeypatch):
-    """Let Pyserini return given topics instead of downloading them."""
-    ensure_java()
-    import pyserini.query_iterator
-
-    return lambda topics: monkeypatch.setattr(pyserini.query_iterator, "get_topics", lambda _: topics)
-
-
-ODQA = [
-    ("dpr.nq.test", 3610, "DprNqTopicReader"),
-    ("dpr.curated.test", 694, "DprJsonlTopicReader"),
-]
-
-
-@pytest.mark.parametrize(("name", "count", "reader"), ODQA)
-def test_open_domain_questions_are_read_as_pyserini_reads_them(shared, give_topics, name, count, reader):
+@pytest.mark.parametrize(
+    ("name", "count", "reader"),
+    [("dpr.nq.test", 3610, "DprNqTopicReader"), ("dpr.curated.test", 694, "DprJsonlTopicReader")],
+)
+def test_open_domain_questions_are_read_as_pyserini_reads_them(shared, monkeypatch, name, count, reader):
     path = shared / "collections" / "odqa-topics" / f"topics.{name}.txt"
     topics, theirs = read_topics(path), anserini(reader, path)
     assert topics.order == list(range(count))
     assert all(topic["answers"] and all(topic["answers"]) for topic in topics.topics.values())
     assert {qid: topic["title"] for qid, topic in theirs.items()} == dict(topics)
-    give_topics(theirs)
+    monkeypatch.setattr("pyserini.query_iterator.get_topics", lambda _: theirs)  # instead of downloading them
     assert read_questions(name.replace(".", "-")) == read_questions(path)
-
-
-def test_a_quoted_list_of_pyserini_is_unquoted(give_topics):
-    give_topics({3: {"title": "why", "answers": '"[""it\'s"", ""x""]"'}, 4: {"title": "who", "answers": "['A']"}})
-    topics = read_topics("nq-test").topics
-    assert [topics[qid]["answers"] for qid in (3, 4)] == [["it's", "x"], ["A"]]
 
 
 def test_queries_of_real_collections_are_read(shared):

@@ -77,17 +77,13 @@ def test_unusable_answers_are_logged(caplog):
 
 
 def test_titles_are_not_part_of_the_text():
-    class Searcher:
-        num_docs = 1
-
-        def doc(self, number):
-            contents = '"Ann Lee"\nShe lived.'
-            raw = json.dumps({"id": "7", "contents": contents})
-            return SimpleNamespace(docid=lambda: "7", raw=lambda: raw, contents=lambda: contents)
-
+    contents = '"Ann Lee"\nShe lived.'
+    raw = json.dumps({"id": "7", "contents": contents})
+    stored = SimpleNamespace(docid=lambda: "7", raw=lambda: raw, contents=lambda: contents)
+    searcher = SimpleNamespace(num_docs=1, doc=lambda number: stored)
     question = [Question("q", "who", ["Ann Lee", "lived"])]
     assert passages_with_answers(question, {"d": Passage("Ann Lee", "x"), "e": "Ann\nLee"}) == {"q": ["e"]}
-    assert passages_with_answers(question, LuceneTexts(Searcher(), "index")) == {"q": ["7"]}
+    assert passages_with_answers(question, LuceneTexts(searcher, "index")) == {"q": ["7"]}
     with pytest.raises(TourError, match="white space"):
         passages_with_answers(question, {"a b": "text"})
 
@@ -140,16 +136,19 @@ def test_pyserinis_evaluation_gives_the_same_accuracies(shared, tmp_path, capsys
     topics, corpus = str(tmp_path / topics.split("/")[1]), str(folder / "nq-wiki" / "corpus.jsonl")
     Path(topics).write_text("".join(lines[:200]), encoding="utf-8")
     run = tmp_path / "run"
-    run.write_text("".join(synthetic_run(read_questions(topics), chance.sample(list(open_texts(corpus)), 600), chance)))
+    docids, lines = chance.sample(list(open_texts(corpus)), 600), []
+    for at, question in enumerate(read_questions(topics)):  # 120 passages, with ties; none for every tenth question
+        for docid in chance.sample(docids, 120) if at % 10 else ():
+            lines.append(f"{question.qid} Q0 {docid} 1 {chance.randrange(100) / 8} t\n")
+    chance.shuffle(lines)
+    run.write_text("".join(lines))
     options = ["--topics", topics, "--corpus", corpus, "--processes", "1"]
     answers_command([*options, "--runs", str(run), "--output", str(tmp_path / "qrels")])
     convert(["json", *options, "--run", str(run), "--output", str(tmp_path / "run.json")])
 
-    measures = {f"Top{cutoff}": Success @ cutoff for cutoff in CUTOFFS}
-    qrels = list(ir_measures.read_trec_qrels(str(tmp_path / "qrels")))
-    hits = list(ir_measures.read_trec_run(str(run)))
-    means = ir_measures.calc_aggregate(measures.values(), qrels, hits)
-    ours = {name: f"{means[measure]:.4f}" for name, measure in measures.items()}
+    qrels, hits = ir_measures.read_trec_qrels(str(tmp_path / "qrels")), ir_measures.read_trec_run(str(run))
+    means = ir_measures.calc_aggregate([Success @ cutoff for cutoff in CUTOFFS], list(qrels), list(hits))
+    ours = {f"Top{cutoff}": f"{means[Success @ cutoff]:.4f}" for cutoff in CUTOFFS}
     assert 0 < means[Success @ 1] < means[Success @ 100] < 1
     retrieval = json.loads((tmp_path / "run.json").read_text())
 
@@ -164,13 +163,3 @@ def test_pyserinis_evaluation_gives_the_same_accuracies(shared, tmp_path, capsys
         for context in question["contexts"]:
             del context["has_answer"]
     assert accuracies(retrieval) == ours
-
-
-def synthetic_run(questions, docids, chance):
-    """120 passages per question, with ties, shuffled; none for every tenth question."""
-    lines = []
-    for at, question in enumerate(questions):
-        for docid in chance.sample(docids, 120) if at % 10 else ():
-            lines.append(f"{question.qid} Q0 {docid} 1 {chance.randrange(100) / 8} t\n")
-    chance.shuffle(lines)
-    return lines

@@ -79,10 +79,6 @@ def test_hits_carry_their_probability_and_lists_are_cut(toy):
     assert nothing == [] and f"{max(hit.relevance for hit in found):.2f}" in nothing.nothing
     path = search_path(searcher, toy.queries[0], 20)
     assert [path.metadata(hit)["relevance"] for hit in path.hits] == [hit.relevance for hit in found]
-    made = TourSearcher.from_vectors(
-        toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict, searcher.config, min_relevance=least
-    )
-    assert [hit.docid for hit in search_path(made, toy.queries[0], 20).hits] == [hit.docid for hit in cut]
     assert searcher.search(toy.vectors[0], min_relevance=0.0)[0].relevance is None, "no text, so no labels"
 
 

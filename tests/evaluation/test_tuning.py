@@ -35,14 +35,11 @@ def searcher(toy):
     """It searches with a signal too: documents in an order of the query's own."""
 
     def signal(queries, k):
-        orders = [
-            np.random.default_rng(len(toy.queries) + toy.queries.index(text)).permutation(260) for text in queries
-        ]
+        orders = [np.random.default_rng(3 + toy.queries.index(text)).permutation(260) for text in queries]
         return [[f"d{at}" for at in order[:150]] for order in orders], [list(range(150, 0, -1)) for _ in orders]
 
-    return TourSearcher.from_vectors(
-        toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict, signals=[signal]
-    )
+    given = toy.vectors, toy.texts, toy.encoder.encode, HashReranker().predict
+    return TourSearcher.from_vectors(*given, signals=[signal])
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +98,9 @@ def test_what_gains_for_all_queries_is_chosen_and_nothing_else():
 
 
 def test_fewer_labels_are_chosen_where_labels_harm():
-    none = DEFAULT.replace(budget=0)
-    ten = DEFAULT.replace(budget=10)
-    found = trials({none: np.full(20, 0.1)})
-    assert found.configs[tune_trials(found).row] == none
-    found = trials({ten: np.full(20, 0.1)})
-    assert found.configs[tune_trials(found).row] == ten
+    for fewer in (DEFAULT.replace(budget=0), DEFAULT.replace(budget=10)):
+        found = trials({fewer: np.full(20, 0.1)})
+        assert found.configs[tune_trials(found).row] == fewer
 
 
 def test_by_chance_alone_the_default_stays():
