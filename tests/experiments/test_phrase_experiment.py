@@ -3,13 +3,12 @@
 import json
 
 import pytest
-import yaml
+from small_experiment import Small
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
 from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import exact_match
-from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running
 
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}
@@ -33,9 +32,9 @@ DEFINITION = {
 }
 
 
-class Case:
+class Case(Small):
     def __init__(self, folder):
-        self.folder, self.runs = folder, folder / "runs" / "phrases"
+        self.folder, self.file, self.runs = folder, folder / "phrases.yaml", folder / "runs" / "phrases"
         save_encoder(folder / "encoder", pooling="mean")
         write_corpus(folder / "corpus.jsonl")
         lines = [{"_id": qid, "text": text, "answers": ANSWERS[qid]} for qid, text in TEXTS.items()]
@@ -44,10 +43,8 @@ class Case:
         save_reranker(folder / "reranker")
 
     def command(self, *more, **changes):
-        file = self.folder / "phrases.yaml"
-        file.write_text(yaml.safe_dump({**DEFINITION, **changes}, sort_keys=False))
-        folders = {"data": self.folder, "runs": self.folder / "runs", "indexes": self.folder / "indexes"}
-        return main([str(file), *(str(word) for name, at in folders.items() for word in (f"--{name}", at)), *more])
+        self.write(DEFINITION | changes)
+        return super().command(*more)
 
 
 @pytest.fixture
@@ -71,9 +68,8 @@ def test_answers_are_measured_beside_passages(case, capsys, monkeypatch):
     assert float(rows["dense"][1]) == pytest.approx(sum(right.values()) / 3, abs=1e-4)
     assert not list(case.runs.glob("*.answers.jsonl"))  # the first ones are in the record
     by_split = [line for line in lines_of(out, "By split: nq, tiny, flat") if len(line) == 6]
-    assert [line[:3] for line in by_split[1:]] == [
-        [split, condition, count] for split, count in (("seen", "1"), ("new", "2")) for condition in ("dense", "hard")
-    ]
+    expected = ["seen dense 1", "seen hard 1", "new dense 2", "new hard 2"]
+    assert [" ".join(line[:3]) for line in by_split[1:]] == expected
     assert float(by_split[1][3]) == right["q1"]
 
     # Nothing is searched again, unless a measure needs more answers than the record has.

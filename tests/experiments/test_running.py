@@ -66,10 +66,7 @@ def test_an_experiment_from_beginning_to_end(small, capsys, monkeypatch):
     assert str(small.folder) not in record
     assert json.loads(record)["settings"].endswith("--method rerank --depth 3 --hits 20")
 
-    _check_that_changes_make_runs_again(small, before, capsys)
-
-
-def _check_that_changes_make_runs_again(small, before, capsys):
+    # What changes is made again.
     changed = definition()
     changed["conditions"]["hard"]["flags"]["depth"] = 4
     small.write(changed)
@@ -115,9 +112,9 @@ def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
     assert lines[2].endswith(f"--output {small.runs}/letters.tiny.pq.rerank-3.trec")
     assert not (small.folder / "runs").exists() and not (small.folder / "indexes").exists()
     small.command("--list")
-    assert "conditions (7 runs):\n  dense: dense\n  rerank-3: re-rank, depth 3" in capsys.readouterr().out
     main(["--list"])
-    assert "demo\n" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "rerank-3: re-rank, depth 3" in listed and "demo\n" in listed
 
 
 def test_wrong_files_are_refused_before_the_first_search(small, monkeypatch):
@@ -197,24 +194,6 @@ def test_report_expected_scores_and_archives(small, capsys):
     small.file.write_text(text.replace(f'hard: {{method: hard, version: 1, "nDCG@10": {expected:.4f}', wrong))
     assert small.command("--report") == 1
     assert f"hard nDCG@10: {expected:.4f} [FAIL] expected {expected - 0.01:.4f}" in capsys.readouterr().out
-
-
-def test_passages_are_judged_by_answers_if_there_are_no_qrels(small, capsys):
-    values = definition()
-    del values["collections"]["letters"]["qrels"], values["collections"]["letters"]["limit"]
-    values["collections"]["letters"]["topics"] = "${DATA}/questions.jsonl"
-    values |= {
-        "measures": ["Success@20"],
-        "indexes": {"flat": {}},
-        "conditions": {"dense": {"flags": {"method": "dense"}}},
-    }
-    values |= {"tables": {}, "figures": {}}
-    small.write(values)
-    questions = [{"_id": "q1", "text": "a b", "answers": ["a"]}, {"_id": "q2", "text": "c d", "answers": ["nowhere"]}]
-    (small.folder / "questions.jsonl").write_text("".join(json.dumps(question) + "\n" for question in questions))
-    assert small.command() == 0
-    dense = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("dense"))
-    assert dense.split()[1] == "0.5000"
 
 
 @pytest.mark.slow

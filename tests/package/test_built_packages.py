@@ -74,8 +74,7 @@ def test_wheel_has_the_package_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as file:
         found = {name for name in file.namelist() if ".dist-info/" not in name}
     assert found == sources("tour_pyserini")
-    kinds = {Path(name).suffix for name in found}
-    assert {".py", ".yaml", ".html", ".jsonl", ".tsv"} <= kinds
+    assert {".py", ".yaml", ".html", ".jsonl", ".tsv"} <= {Path(name).suffix for name in found}
     assert "tour_pyserini/py.typed" in found
 
 
