@@ -111,9 +111,8 @@ def test_sgd_equals_pytorch():
 def test_one_step_by_hand():
     # z = (2, 1); H = {1}; P = softmax; T = (0, 1): grad = (P0, P1 - 1)
     corpus = MemoryCorpus(np.eye(2), [[0.0, 10.0]])
-    config = TourConfig(
-        "hard", iterations=1, learning_rate=0.5, weight_decay=0.0, similarity_scale=1.0, score_weight=1.0
-    )
+    step = {"iterations": 1, "learning_rate": 0.5, "weight_decay": 0.0}
+    config = TourConfig("hard", **step, similarity_scale=1.0, score_weight=1.0)
     (task,) = corpus.run(np.array([[2.0, 1.0]]), config)
     share = np.exp(2) / (np.exp(2) + np.exp(1))
     assert task.outcome.vector == pytest.approx([2 - 0.5 * share, 1 + 0.5 * share])

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from tour_pyserini.data import input_files
-from tour_pyserini.data.input_files import load_json, plain_file, read_lines
+from tour_pyserini.data.input_files import load_json, read_lines
 from tour_pyserini.data.texts import BeirTexts, corpus_file, open_texts
 from tour_pyserini.errors import TourError
 
@@ -83,7 +83,6 @@ def test_pipes_are_read_once_as_corpora_topics_and_runs(tmp_path):
         (load_json, b"[" * 100_000, "recursion"),
         (lambda path: list(read_lines(path)), b"a\ncaf\xe9\n", "line 2"),
         (lambda path: list(read_lines(path)), None, "cannot read"),
-        (lambda path: plain_file(path.with_suffix(".gz")), None, "cannot read"),
     ],
 )
 def test_refusals(tmp_path, read, content, word):
