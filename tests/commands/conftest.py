@@ -1,12 +1,11 @@
-import json
+import contextlib
 
-import numpy as np
 import pytest
 from tiny_encoder import save_encoder
 from toy_collection import ToyCollection
 
+from tour_pyserini import index as indexing
 from tour_pyserini.encoders import encoder as encoder_module
-from tour_pyserini.encoders.query_vectors import write_encoded_queries
 
 
 @pytest.fixture(scope="session")
@@ -36,15 +35,20 @@ def cache_folder(tmp_path, monkeypatch):
 def saved(tmp_path, cache_folder):
     """A toy collection, and the fields of a search request that name its files."""
     collection = ToyCollection(tmp_path)
-    lines = [{"_id": docid, "title": "", "text": text} for docid, text in collection.texts.items()]
-    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    pairs = zip(collection.q_ids, collection.queries, strict=True)
-    (tmp_path / "topics.tsv").write_text("".join(f"{q_id}\t{query}\n" for q_id, query in pairs))
-    vectors = np.stack([collection.encoder.encode(query) for query in collection.queries])
-    write_encoded_queries(tmp_path / "queries", collection.q_ids, collection.queries, vectors)
-    return collection, {
-        "topics": tmp_path / "topics.tsv",
-        "index": collection.folder,
-        "corpus": tmp_path / "corpus.jsonl",
-        "encoded_queries": tmp_path / "queries",
-    }
+    return collection, collection.save()
+
+
+@pytest.fixture
+def no_build(monkeypatch):
+    """Interrupts an index command after its last chunk."""
+
+    @contextlib.contextmanager
+    def interrupted():
+        def interrupt(*_, **__):
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(indexing, "write_index", interrupt)
+            yield
+
+    return interrupted()

@@ -1,6 +1,8 @@
-"""What the tests of the index command share."""
+"""What the tests of commands share."""
 
+import contextlib
 import json
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -39,3 +41,14 @@ runpy.run_module("tour_pyserini.index", run_name="__main__", alter_sys=True)
 def started(arguments):
     command = [sys.executable, "-c", COMMAND, *arguments]
     return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+@contextlib.contextmanager
+def largest_file(size):
+    """No file may grow beyond this many bytes, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

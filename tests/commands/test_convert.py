@@ -25,14 +25,11 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_beir_qrels_become_trec_qrels(files, capsys):
+def test_beir_qrels_become_trec_qrels(files):
     main(["qrels", "--input", "qrels.tsv", "--output", "out/qrels.trec"])
     assert (files / "out" / "qrels.trec").read_text() == "q1 0 a 1\nq2 0 b 2\n"
-    assert "2 judgements, 2 queries" in capsys.readouterr().err
-    assert convert_qrels("out/qrels.trec", files / "again.trec") == (
-        files / "again.trec",
-        {"judgements": 2, "queries": 2},
-    )
+    done = convert_qrels("out/qrels.trec", files / "again.trec")
+    assert done == (files / "again.trec", {"judgements": 2, "queries": 2})
     assert (files / "again.trec").read_text() == (files / "out" / "qrels.trec").read_text()
 
 
@@ -49,24 +46,14 @@ def test_a_run_converted_to_json_and_back_is_the_same(files, capsys, layout):
 
 
 def test_a_run_keeps_the_order_of_the_json(files, caplog):
-    contexts = [
-        [("a", "1"), ("b", "1")],
-        [("a", 1.0), ("b", 2.0)],
-        [("a", 16777217.0), ("b", 16777216.0)],  # equal in single precision
-        [("a", 0.5), ("b", 0.25)],
-    ]
-    listed = {
-        str(at): {"contexts": [{"docid": docid, "score": score} for docid, score in each]}
-        for at, each in enumerate(contexts)
-    }
+    scores = [("1", "1"), (1.0, 2.0), (16777217.0, 16777216.0), (0.5, 0.25)]  # the third: equal in single precision
+    contexts = [[{"docid": docid, "score": score} for docid, score in zip("ab", two, strict=True)] for two in scores]
+    listed = {str(at): {"contexts": each} for at, each in enumerate(contexts)}
     (files / "in.json").write_text(json.dumps(listed))
     main(["run", "--input", "in.json", "--output", "back.trec"])
     hits = read_rankings("back.trec", listed)
     assert all([hit.doc_id for hit in found] == ["a", "b"] for found in hits.values())
-    assert (files / "back.trec").read_text().splitlines()[-2:] == [
-        "3 Q0 a 1 0.5 tour_pyserini",
-        "3 Q0 b 2 0.25 tour_pyserini",
-    ]
+    assert (files / "back.trec").read_text().endswith("3 Q0 a 1 0.5 tour_pyserini\n3 Q0 b 2 0.25 tour_pyserini\n")
     assert ["3 of 4 questions" in record.getMessage() for record in caplog.records] == [True]
 
 

@@ -1,6 +1,5 @@
 """Interrupted, repeated and simultaneous index commands."""
 
-import contextlib
 import errno
 import os
 import signal
@@ -12,28 +11,11 @@ from index_commands import content, flags, started, write_corpus
 
 from tour_pyserini import index
 from tour_pyserini import index as indexing
-from tour_pyserini.encoders import encoder as encoder_module
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.faiss_building import write_index
 from tour_pyserini.stores.index_folder import PartialVectors
 from tour_pyserini.support.resumable import write_through
-
-
-@pytest.fixture
-def no_build(monkeypatch):
-    """Interrupts an index command after its last chunk."""
-
-    @contextlib.contextmanager
-    def interrupted():
-        def interrupt(*_, **__):
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(indexing, "write_index", interrupt)
-            yield
-
-    return interrupted()
 
 
 @pytest.mark.slow
@@ -112,17 +94,6 @@ def test_an_index_that_appears_during_encoding_is_not_replaced(tiny, tmp_path, m
     assert (folder / "docid").read_text().split()[-1] == "d19"
 
 
-@pytest.mark.slow
-def test_of_two_commands_started_together_one_builds_the_index(tiny, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
-    processes = [started(flags(tiny, corpus, tmp_path / "index")) for _ in range(2)]
-    stderr = [process.communicate()[1] for process in processes]
-    assert sorted(process.returncode for process in processes) == [0, 2], stderr
-    refused = next(text for text in stderr if text.startswith("error"))
-    assert "already contains an index" in refused or "another process is using" in refused
-    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
-
-
 def test_a_folder_of_other_files_is_never_replaced(tiny, tmp_path):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 3)
     for folder, overwrite in ((tmp_path, []), (tmp_path, ["--overwrite"]), (corpus, ["--overwrite"])):
@@ -152,39 +123,23 @@ def test_other_settings_do_not_resume(tiny, tmp_path, no_build, change, message)
     assert "delete the folder to start again" in str(caught.value)
 
 
-def test_a_failure_before_the_first_chunk_leaves_nothing(tiny, tmp_path, monkeypatch):
-    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
-    encode = encoder_module.encode_documents
-
-    def fail_after_the_probe(encoder, documents, **more):
-        if len(documents) > 1:
-            raise RuntimeError("no")
-        return encode(encoder, documents, **more)
-
-    monkeypatch.setattr(encoder_module, "encode_documents", fail_after_the_probe)
-    with pytest.raises(RuntimeError, match="no"):
-        index.main(flags(tiny, corpus, tmp_path / "index"))
-    assert [path.name for path in tmp_path.iterdir()] == ["corpus.jsonl"]
+SETTINGS = {"dimension": 2, "documents": 4, "chunk": 2}
+VECTORS = np.float32([[1, 2], [3, 4]])
 
 
 def test_two_processes_do_not_work_in_one_folder(tmp_path):
-    settings = {"dimension": 2, "documents": 4, "chunk": 2}
-    with PartialVectors(tmp_path / "p", settings) as first:
+    with PartialVectors(tmp_path / "p", SETTINGS) as first:
         with pytest.raises(TourError, match="another process is using"):
-            PartialVectors(tmp_path / "p", settings)
-        first.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
-    with PartialVectors(tmp_path / "p", settings) as second:
-        assert second.done == 2
+            PartialVectors(tmp_path / "p", SETTINGS)
+        first.append(["a", "b"], VECTORS)
+    with PartialVectors(tmp_path / "p", SETTINGS) as second:
         second.append(["c"], np.float32([[5, 6]]))
         assert second.vectors().tolist() == [[1, 2], [3, 4], [5, 6]]
-    with PartialVectors(tmp_path / "p", settings) as third:
-        assert third.done == 2
-        assert (tmp_path / "p" / "docid").read_text() == "a\nb\n"
+    with PartialVectors(tmp_path / "p", SETTINGS) as third:
+        assert third.done == 2 and (tmp_path / "p" / "docid").read_text() == "a\nb\n"
 
 
 def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, monkeypatch):
-    settings = {"dimension": 2, "documents": 4, "chunk": 2}
-
     def interrupted(file, content):
         write_through(file, content)
         if file.name.endswith("docid"):
@@ -192,17 +147,14 @@ def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path,
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(index_folder, "write_through", interrupted)
-        with PartialVectors(tmp_path / "p", settings) as first:
-            first.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
-    with PartialVectors(tmp_path / "p", settings) as second:
-        assert second.done == 2
-        assert second.vectors().tolist() == [[1, 2], [3, 4]]
+        with PartialVectors(tmp_path / "p", SETTINGS) as first:
+            first.append(["a", "b"], VECTORS)
+    with PartialVectors(tmp_path / "p", SETTINGS) as second:
+        assert second.done == 2 and second.vectors().tolist() == VECTORS.tolist()
 
 
 def test_a_full_disk_keeps_whole_chunks_and_work_goes_on(tmp_path, monkeypatch):
-    settings = {"dimension": 2, "documents": 4, "chunk": 2}
-    vectors = np.float32([[1, 2], [3, 4]])
-    full = [False]
+    os_write, full = os.write, [False]
 
     def write(handle, content):
         if full[0]:
@@ -210,14 +162,13 @@ def test_a_full_disk_keeps_whole_chunks_and_work_goes_on(tmp_path, monkeypatch):
         full[0] = len(content) < 8  # the docids of the first chunk fit, and then nothing
         return os_write(handle, content)
 
-    os_write = os.write
     with (
         monkeypatch.context() as patched,
         pytest.raises(TourError, match=r"cannot write .*vectors: No space left on device"),
-        PartialVectors(tmp_path / "p", settings) as first,
+        PartialVectors(tmp_path / "p", SETTINGS) as first,
     ):
         patched.setattr(os, "write", write)
-        first.append(["a", "b"], vectors)
-        first.append(["c", "d"], vectors)
-    with PartialVectors(tmp_path / "p", settings) as second:
+        first.append(["a", "b"], VECTORS)
+        first.append(["c", "d"], VECTORS)
+    with PartialVectors(tmp_path / "p", SETTINGS) as second:
         assert second.done == 2

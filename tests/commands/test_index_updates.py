@@ -26,7 +26,6 @@ KINDS = {
     "ivf": {"factory": "IVF2,Flat", "nprobe": 2},
     "pca": {"factory": "PCA8,IVF2,SQ8", "nprobe": 2},
     "pq": {"pq": True, "pq_m": 4, "pq_nbits": 3},
-    "sq": {"factory": "SQfp16"},
 }
 
 
@@ -44,9 +43,8 @@ class Twin:
     """A folder that is changed, and what should be in it."""
 
     def __init__(self, tmp_path, tiny, texts, **kind):
-        self.path, self.texts, self.common, self.seconds = tmp_path, dict(texts), {"threads": 1}, 0.5
-        self.kind = {"encoder": tiny, **kind, **self.common}
-        self.index = str(tmp_path / "index")
+        self.path, self.texts, self.seconds, self.index = tmp_path, dict(texts), 0.5, str(tmp_path / "index")
+        self.kind = {"encoder": tiny, "threads": 1, **kind}
         build_index(IndexRequest(corpus=write(tmp_path / "first.jsonl", texts), index=self.index, **self.kind))
 
     def request(self, add, delete):
@@ -58,7 +56,7 @@ class Twin:
         if delete:
             (self.path / "delete").write_text("\n".join(delete) + "\n")
             files["delete"] = str(self.path / "delete")
-        return IndexRequest(index=self.index, corpus=self.path / "first.jsonl", **files, **self.common)
+        return IndexRequest(index=self.index, corpus=self.path / "first.jsonl", **files, threads=1)
 
     def change(self, add=(), delete=()):
         return build_index(self.request(dict(add), list(delete)))
@@ -82,15 +80,11 @@ class Twin:
     def docids(self):
         return read_index_files(self.path / "index", "tour-index.json")[1]
 
-    def anew(self):
-        target = str(self.path / "anew")
-        corpus = write(self.path / "anew.jsonl", self.texts)
-        build_index(IndexRequest(corpus=corpus, index=target, overwrite=True, **self.kind))
-        return self.path / "anew"
-
     def check(self, *, exact=True):
         """The texts, docids and BM25 of an index that is built anew; of an exact one, the vectors and lists too."""
-        folder, anew = self.path / "index", self.anew()
+        folder, anew = self.path / "index", self.path / "anew"
+        corpus = write(self.path / "anew.jsonl", self.texts)
+        build_index(IndexRequest(corpus=corpus, index=str(anew), overwrite=True, **self.kind))
         assert dict(open_texts(folder)) == self.texts
         assert (folder / "corpus.jsonl").read_bytes() == (self.path / "anew.jsonl").read_bytes()
         (mine, docids), (theirs, expected) = (read_index_files(each, "tour-index.json") for each in (folder, anew))

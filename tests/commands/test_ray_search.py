@@ -152,18 +152,9 @@ def test_without_the_package_the_extra_is_named(request_, tmp_path, monkeypatch)
 def test_an_interrupted_command_leaves_no_process_and_no_file(saved, tmp_path, number):
     topics = tmp_path / "many.tsv"  # so many that the signal comes before the end
     topics.write_text("".join(f"q{i}\t{saved[0].queries[0]}\n" for i in range(5000)))
-    flags = {
-        **{name.replace("_", "-"): value for name, value in saved[1].items()},
-        **{
-            "topics": topics,
-            "output": tmp_path / "run.trec",
-            "method": "dense",
-            "batch-size": 1,
-            "ray": "local",
-            "ray-workers": 1,
-        },
-    }
-    words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
+    flags = {**saved[1], "topics": topics, "output": tmp_path / "run.trec", "method": "dense"}
+    flags |= {"batch_size": 1, "ray": "local", "ray_workers": 1}
+    words = [word for name, value in flags.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     with subprocess.Popen(
         [sys.executable, "-m", "tour_pyserini.search", *words],
         **{"cwd": ROOT, "stderr": subprocess.PIPE, "text": True, "start_new_session": True},

@@ -1,9 +1,11 @@
-"""Collections from the command line: index into Milvus Lite and Qdrant, then search, against a flat FAISS index."""
+"""Collections from the command line: index into vector databases, then search, against a flat FAISS index."""
 
+import functools
 import json
 
 import pytest
 from index_commands import flags, write_corpus
+from pgvector_server import postgres
 
 from tour_pyserini import index
 from tour_pyserini.data.records import record_path
@@ -12,7 +14,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.search import main, search
 from tour_pyserini.search_request import SearchRequest
 
-ADDRESSES = {"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/points?collection=C"}
+ADDRESSES = {"milvus": "milvus:{}/lite.db?collection=C", "qdrant": "qdrant:{}/points?collection=C", "pgvector": "{}#C"}
+ENGINES = ["milvus", "qdrant", pytest.param("pgvector", marks=pytest.mark.slow)]
 
 
 class Letters:
@@ -31,23 +34,32 @@ def folder(tiny, tmp_path_factory):
     corpus = write_corpus(folder / "corpus.jsonl", 120)
     (folder / "topics.tsv").write_text("q1\ta b\nq2\tc d e\nq3\tj\n")
     index.main(flags(tiny, corpus, folder / "index"))
-    for address in ADDRESSES.values():
-        index.main(flags(tiny, corpus, address.format(folder), "--bm25"))
     return folder
 
 
-def searched(folder, name, where, *more, **options):
+@pytest.fixture(scope="module")
+def collection(folder, tiny):
+    """The address of a collection of an engine, which is filled the first time."""
+
+    @functools.cache
+    def address(engine):
+        found = ADDRESSES[engine].format(postgres() if engine == "pgvector" else folder)
+        index.main(flags(tiny, folder / "corpus.jsonl", found, "--bm25"))
+        return found
+
+    return address
+
+
+def searched(folder, name, where, **options):
     output = folder / f"{name}.trec"
-    request = SearchRequest(
-        topics=str(folder / "topics.tsv"), index=str(where), output=str(output), hits=30, no_cache=True, **options
-    )
-    search(request)
+    names = {"topics": folder / "topics.tsv", "index": str(where), "output": output}
+    search(SearchRequest(**names, hits=30, no_cache=True, **options))
     return output.read_bytes()
 
 
-@pytest.mark.parametrize("engine", ADDRESSES)
-def test_runs_are_those_of_a_flat_index_byte_for_byte(folder, engine):
-    address = ADDRESSES[engine].format(folder)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_runs_are_those_of_a_flat_index_byte_for_byte(folder, collection, engine):
+    address = collection(engine)
     corpus = str(folder / "corpus.jsonl")
     expected = searched(folder, "flat", folder / "index", corpus=corpus, reranker=Letters())
     assert searched(folder, "with-corpus", address, corpus=corpus, reranker=Letters()) == expected
@@ -56,8 +68,8 @@ def test_runs_are_those_of_a_flat_index_byte_for_byte(folder, engine):
     assert found["engine"] == engine and found["exact"] and found["size"] == 120
 
 
-def test_refusals(tiny, folder):
-    address, corpus = ADDRESSES["qdrant"].format(folder), folder / "corpus.jsonl"
+def test_refusals(tiny, folder, collection):
+    address, corpus = collection("qdrant"), folder / "corpus.jsonl"
     for more, message in {
         ("--hnsw",): "--hnsw is not for collections .* say kind=hnsw in its address",
         ("--overwrite",): "--overwrite is not for collections",

@@ -35,15 +35,8 @@ def save_encoder(kind, part, folder, common, seed):
     """Random weights; the last layer norm gives vectors the size of DPR's: norms near 9, inner products of 50 to 80."""
     torch.manual_seed(seed)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, "the", "of", "in"]
-    config = DPRConfig(
-        vocab_size=len(words),
-        hidden_size=HIDDEN,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=128,
-        initializer_range=0.4,
-    )
+    sizes = {"hidden_size": HIDDEN, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    config = DPRConfig(vocab_size=len(words), max_position_embeddings=128, initializer_range=0.4, **sizes)
     model = kind(config).eval()
     norm = getattr(model, part).bert_model.encoder.layer[-1].output.LayerNorm
     norm.weight.data.fill_(0.7)
@@ -70,22 +63,13 @@ class Wikipedia:
             for i in range(30)
         ]
         lines = [{"_id": docid, "title": title, "text": text} for docid, title, text in self.documents]
-        self.corpus = self.write(folder / "corpus.jsonl", lines)
+        self.corpus = folder / "corpus.jsonl"
+        self.corpus.write_text("".join(json.dumps(line) + "\n" for line in lines))
         self.topics = folder / "topics.tsv"
         self.topics.write_text("".join(f"{q_id}\t{query}\n" for q_id, query in QUERIES.items()))
         self.index = folder / "index"
         flags = ["--corpus", self.corpus, "--encoder", folder / "context", "--encoder-class", "dpr"]
         index([str(flag) for flag in [*flags, "--index", self.index, "--batch-size", 7]])
-
-    @staticmethod
-    def write(path: Path, lines) -> Path:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        return path
-
-    def lucene(self) -> Path:
-        texts = {docid: f'"{title}"\n{text}' for docid, title, text in self.documents}
-        return build_lucene(self.folder, texts, "--storeRaw")
 
     def vectors(self) -> np.ndarray:
         return faiss.read_index(str(self.index / "index")).reconstruct_n(0, len(self.documents))
@@ -98,7 +82,8 @@ def wikipedia(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def lucene(wikipedia):
-    return wikipedia.lucene()
+    texts = {docid: f'"{title}"\n{text}' for docid, title, text in wikipedia.documents}
+    return build_lucene(wikipedia.folder, texts, "--storeRaw")
 
 
 @pytest.fixture(scope="module")
@@ -132,10 +117,8 @@ def test_documents_are_encoded_as_pairs_of_title_and_text(wikipedia):
 def agree_with_the_oracle(wikipedia, labeller, config, run, encoded):
     """Check run and optimised vectors against float64 arithmetic; returns the number of queries that were updated."""
     corpus = wikipedia.vectors().astype(float)
-    encoder, optimised = (
-        load_query_encoder(wikipedia.folder / "question", encoder_class="dpr"),
-        load_encoded_queries(encoded),
-    )
+    encoder = load_query_encoder(wikipedia.folder / "question", encoder_class="dpr")
+    optimised = load_encoded_queries(encoded)
     ranked = {}
     for line in run.read_text().splitlines():
         ranked.setdefault(line.split()[0], []).append(line.split()[2])
@@ -151,21 +134,13 @@ def agree_with_the_oracle(wikipedia, labeller, config, run, encoded):
 
 
 def search_flags(wikipedia, labeller, folder, **changes):
-    flags = {
-        "topics": wikipedia.topics,
-        "preset": "paper-passages-dpr",
-        "reranker": labeller.folder,
-        "cache": folder / "scores.sqlite",
-        "hits": 30,
-        "output": folder / "run.trec",
-        "output-queries": folder / "encoded",
-        "threads": 1,
-        "reranker-threads": 1,
-    } | changes
+    flags = {"topics": wikipedia.topics, "preset": "paper-passages-dpr", "reranker": labeller.folder, "hits": 30}
+    flags |= {"cache": folder / "scores.sqlite", "output": folder / "run.trec", "output-queries": folder / "encoded"}
+    flags |= {"threads": 1, "reranker-threads": 1, **changes}
     return [str(word) for name, value in flags.items() for word in (f"--{name}", value)]
 
 
-@pytest.mark.parametrize("changes", [{}, {"depth": 8, "iterations": 2}, {"method": "soft", "depth": 8}])
+@pytest.mark.parametrize("changes", [{"depth": 8, "iterations": 2}, {"method": "soft", "depth": 8}])
 def test_passage_retrieval_of_the_paper_agrees_with_the_oracle(wikipedia, lucene, labeller, tmp_path, changes):
     local = {"index": wikipedia.index, "corpus": lucene, "encoder": wikipedia.folder / "question"}
     search(search_flags(wikipedia, labeller, tmp_path, **local, **{"encoder-class": "dpr"}, **changes))

@@ -1,19 +1,19 @@
 """`search` from Python: a request gives a run with its record, and an opener opens each thing once."""
 
-import contextlib
+import itertools
 import json
 import os
-import resource
 from dataclasses import replace
 from pathlib import Path
 
+import ir_measures
 import pytest
+from index_commands import largest_file
 from toy_collection import HashReranker
 
-from tour_pyserini import TourConfig, TourError, TourSearcher, opening
+from tour_pyserini import TourConfig, TourError, TourSearcher
+from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.records import record_path
-from tour_pyserini.encoders import query_vectors
-from tour_pyserini.opening import Opener
 from tour_pyserini.search import search, search_request
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.files import sha256
@@ -26,40 +26,21 @@ def request_(saved, tmp_path):
     )
 
 
-def docids_of(path):
-    """The documents of each topic, best first, with ranks and scores checked."""
-    lists, scores = {}, {}
-    for line in path.read_text().splitlines():
-        q_id, _, docid, rank, score, _tag = line.split()
-        lists.setdefault(q_id, []).append(docid)
-        assert int(rank) == len(lists[q_id])
-        assert float(score) < scores.get(q_id, float("inf"))
-        scores[q_id] = float(score)
-    return lists
-
-
-@pytest.mark.parametrize("method", ["tour", "hard", "rerank", "rocchio", "dense"])
-def test_a_search_writes_what_the_searcher_finds(saved, request_, method):
-    collection, _ = saved
-    config = TourConfig(method)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_search_writes_what_the_searcher_finds_in_an_order_that_every_evaluator_sees(saved, request_, method):
+    collection, config = saved[0], TourConfig(method)
     summary = search(replace(request_, config=config))
     searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config)
     expected = searcher.batch_search(collection.queries, collection.q_ids, k=20)
-    lists = docids_of(summary.output)
-    assert lists == {q_id: [hit.docid for hit in hits] for q_id, hits in expected.items()}
+    rows = [line.split() for line in summary.output.read_text().splitlines()]
+    found = [(q_id, "Q0", hit.docid, str(rank)) for q_id, hits in expected.items() for rank, hit in enumerate(hits, 1)]
+    assert [tuple(row[:4]) for row in rows] == found and {row[5] for row in rows} == {f"Tour-{method}"}
+    run = list(ir_measures.read_trec_run(str(summary.output)))
+    for q_id, hits in expected.items():
+        scores = [hit.score for hit in run if hit.query_id == q_id]
+        assert all(a > b for a, b in itertools.pairwise(scores)) and len(scores) == len(hits)
     assert summary.config == config
     assert (summary.costs.queries, summary.costs.pairs) == (7, searcher.costs.pairs)
-
-
-@contextlib.contextmanager
-def largest_file(size):
-    """No file may grow beyond this many bytes, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.parametrize("earlier", [False, True])
@@ -111,26 +92,6 @@ def test_the_record_describes_the_search(request_):
     recorded = search_request(flags)
     assert replace(recorded, reranker=None) == replace(request_, reranker=None)
     assert all(line.endswith(" mine") for line in summary.output.read_text().splitlines())
-
-
-def test_an_opener_opens_each_thing_once(request_, monkeypatch):
-    opened = []
-    for module, name in ((query_vectors, "load_encoded_queries"), (opening, "open_texts")):
-        original = getattr(module, name)
-
-        def counted(*args, name=name, original=original, **options):
-            opened.append(name)
-            return original(*args, **options)
-
-        monkeypatch.setattr(module, name, counted)
-    opener = Opener()
-    runs = []
-    for method in ("hard", "rerank", "hard"):
-        runs.append(search(replace(request_, config=TourConfig(method)), opener=opener).output.read_text())
-    assert sorted(opened) == ["load_encoded_queries", "open_texts"]
-    assert runs[0] == runs[2] != runs[1]
-    search(request_)
-    assert len(opened) == 4
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from toy_collection import HashReranker
 
 from tour_pyserini import QuerySignal, TourConfig, TourError, TourSearcher
 from tour_pyserini.data.records import record_path
+from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.search import main, search
 from tour_pyserini.search_request import SearchRequest
 
@@ -90,19 +91,14 @@ def test_with_an_index_a_run_is_one_more_signal(case):
 def test_with_vectors_the_query_moves_and_nothing_else_is_found(case):
     collection, run, folder = case
     options = {"vectors": collection.folder, "encoded_queries": folder / "queries"}
-    found = run(
-        "bm25.trec", **options, config=TourConfig("tour", early_stopping=False), output_queries=folder / "moved"
-    )
+    config = TourConfig("tour", early_stopping=False)
+    found = run("bm25.trec", **options, config=config, output_queries=folder / "moved")
     assert {q: set(docs) for q, docs in found.items()} == {q: set(docs) for q, docs in FOUND.items()}
-    from tour_pyserini.encoders.query_vectors import load_encoded_queries
-
     moved = load_encoded_queries(folder / "moved").encode("query 0")
     assert not np.allclose(moved, collection.encoder.encode("query 0"))
     dense = run("bm25.trec", **options, config=TourConfig("dense", signal_weight=0.0))
-    similarities = {
-        d: float(collection.vectors[int(d[1:])] @ collection.encoder.encode("query 0")) for d in FOUND["q0"]
-    }
-    assert dense["q0"] == pytest.approx(similarities, abs=1e-5)
+    query = collection.encoder.encode("query 0")
+    assert dense["q0"] == pytest.approx({d: collection.vectors[int(d[1:])] @ query for d in FOUND["q0"]}, abs=1e-5)
 
 
 @pytest.mark.parametrize(

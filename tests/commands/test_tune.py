@@ -1,14 +1,11 @@
 """Settings chosen by judged queries, from the command and from Python."""
 
-import json
-
 import numpy as np
 import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig
 from tour_pyserini.command import run
-from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.search import SearchRequest, search
 from tour_pyserini.tune import TuneRequest, look, main, tune
 
@@ -19,20 +16,8 @@ QUERIES = 16
 def files(tmp_path, cache_folder):
     """A collection in which a signal knows the relevant document of each query, and the re-ranker knows nothing."""
     toy = ToyCollection(tmp_path, documents=200, queries=QUERIES)
-    lines = [{"_id": docid, "title": "", "text": text} for docid, text in toy.texts.items()]
-    (tmp_path / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    pairs = list(zip(toy.q_ids, toy.queries, strict=True))
-    (tmp_path / "topics.tsv").write_text("".join(f"{q_id}\t{query}\n" for q_id, query in pairs))
-    write_encoded_queries(
-        tmp_path / "queries", toy.q_ids, toy.queries, np.stack([toy.encoder.encode(query) for query in toy.queries])
-    )
     (tmp_path / "qrels").write_text("".join(f"{q_id} 0 d{7 * at} 1\n" for at, q_id in enumerate(toy.q_ids)))
-    return {
-        "topics": str(tmp_path / "topics.tsv"),
-        "index": str(toy.folder),
-        "corpus": str(tmp_path / "corpus.jsonl"),
-        "encoded_queries": str(tmp_path / "queries"),
-    }
+    return {name: str(path) for name, path in toy.save().items()}
 
 
 def knowing(queries, k):

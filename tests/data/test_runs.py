@@ -7,13 +7,7 @@ import pytest
 from ir_measures import ScoredDoc
 
 from tour_pyserini.data import runs
-from tour_pyserini.data.runs import (
-    RUN_FORMATS,
-    open_run,
-    read_rankings,
-    read_run,
-    register_run_format,
-)
+from tour_pyserini.data.runs import RUN_FORMATS, open_run, read_rankings, read_run, register_run_format
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import search_request
 from tour_pyserini.search_request import SearchRequest

@@ -59,10 +59,7 @@ NOT_RUN = {
     "benchmarks": "measures for minutes; tests/benchmarks runs it on small data",
 }
 # ... but these can, though they begin like one of them.
-RUN = (
-    "tour_pyserini.experiment results --data DIR --list",
-    "tour_pyserini.experiment results --data DIR --dry-run",
-)
+RUN = ("tour_pyserini.experiment results --data DIR --list", "tour_pyserini.experiment results --data DIR --dry-run")
 # Addresses of services, and the dialect that the service of the tests speaks in their place.
 SERVICES = {"http://localhost:8080": "tei", "http://localhost:8000": "vllm", "https://api.cohere.com": "cohere"}
 

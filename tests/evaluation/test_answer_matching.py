@@ -126,8 +126,7 @@ CUTOFFS = (1, 5, 20, 100)
 
 
 @pytest.mark.parametrize(
-    ("topics", "regex"),
-    [("nq-wiki/queries.nq-test.jsonl", False), ("odqa-topics/topics.dpr.curated.test.txt", True)],
+    ("topics", "regex"), [("nq-wiki/queries.nq-test.jsonl", False), ("odqa-topics/topics.dpr.curated.test.txt", True)]
 )
 def test_pyserinis_evaluation_gives_the_same_accuracies(shared, tmp_path, capsys, topics, regex):
     """On 200 questions, with our judgements and with its own."""

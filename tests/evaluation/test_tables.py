@@ -4,15 +4,7 @@ from ir_measures import Qrel
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import Scorer, measure_runs
-from tour_pyserini.evaluation.tables import (
-    FORMATS,
-    Table,
-    as_text,
-    examples,
-    means_table,
-    origins_table,
-    split_table,
-)
+from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, examples, means_table, origins_table, split_table
 
 LINES = [["a_b.trec", "P@5", "-0.1250", "*"], ["c,d|e.trec", "RR", "+0.5000", ""]]
 HEAD = ["run", "measure", "difference", "sign"]

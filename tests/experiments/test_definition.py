@@ -74,11 +74,7 @@ def test_wrong_values_are_refused_with_file_section_and_key(tmp_path, path, valu
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [
-        ("title: a\nhits: [1\n", "line 3 is not YAML"),
-        ("a", "mapping"),
-        ("title: a", r"collections: Field required\.$"),
-    ],
+    [("title: a\nhits: [1\n", "line 3 is not YAML"), ("a", "mapping"), ("title: a", r"collections: Field required\.$")],
 )
 def test_a_file_that_is_not_an_experiment_is_refused(tmp_path, text, says):
     (tmp_path / "a.yaml").write_text(text)

@@ -9,9 +9,8 @@ import yaml
 from small_experiment import definition
 
 from tour_pyserini.evaluation.measures import MeasuredRun
-from tour_pyserini.evaluation.tables import as_text
 from tour_pyserini.experiments.definition import read_experiment
-from tour_pyserini.experiments.report import WIDTH, Report
+from tour_pyserini.experiments.report import Report
 from tour_pyserini.support.costs import Costs
 
 
@@ -68,16 +67,6 @@ def test_tables_for_each_setup_and_their_means(experiment, rows):
     difference, low, high = map(float, re.findall(r"[+-]\d\.\d{4}", pooled_dense.cells[1][1]))
     assert low <= difference == -0.075 <= high
     assert pooled.title == "main: mean of letters, more, tiny, exact"
-
-
-def test_printed_tables_fit_into_100_columns(experiment, rows):
-    report = Report(experiment, rows)
-    table = report.tables[0]
-    wide = table._replace(cells=[line * 4 for line in table.cells], title="long " * 40)
-    report.tables = [wide, table]
-    text = str(report)
-    assert max(map(len, text.splitlines())) <= WIDTH < max(map(len, as_text(wide).splitlines()))
-    assert text.count("0.5000") == 5 and text.count("labels/query:") == 1
 
 
 def test_the_curves_of_each_kind_of_figure(experiment, rows):

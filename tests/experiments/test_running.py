@@ -198,8 +198,7 @@ def test_report_expected_scores_and_archives(small, capsys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "conditions",
-    [["dense", "rerank-5"], pytest.param(["rocchio", "default"], marks=pytest.mark.long)],
+    "conditions", [["dense", "rerank-5"], pytest.param(["rocchio", "default"], marks=pytest.mark.long)]
 )
 def test_the_demo_has_its_expected_scores(tmp_path, monkeypatch, capsys, conditions):
     (tmp_path / "indexes").mkdir()

@@ -92,18 +92,6 @@ def test_metadata(wheel):
     assert "](docs/" not in text and "docs/method.md" in text
 
 
-def test_links_of_the_package_page(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    from setup import page_text, project_urls
-
-    markdown = "[a](docs/a.md) ![b](docs/b.png) [c](https://b.org/c) [d](#part) `f(x)[0]` (see e)"
-    with_address = markdown.replace("](docs/", "](https://x.org/y/docs/")
-    assert page_text(markdown, "https://x.org/y/") == with_address
-    assert page_text(markdown, "") == "a b [c](https://b.org/c) [d](#part) `f(x)[0]` (see e)"
-    assert project_urls("") == {}
-    assert project_urls("https://x.org/y/")["Changelog"] == "https://x.org/y/CHANGELOG.md"
-
-
 def test_an_installed_wheel_runs_in_an_empty_folder(wheel, tmp_path):
     folder, empty = tmp_path / "installed", tmp_path / "empty"
     empty.mkdir()

@@ -43,21 +43,17 @@ def test_one_update_equals_the_searchers(collection, method, early_stopping):
     assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
 
 
-def test_a_candidate_without_a_text_is_named(collection):
-    vectors, hits = collection.searcher().batch_search(["query 0"], ["q0"], k=3, return_vector=True)
-    with pytest.raises(TourError, match=hits["q0"][0].docid):
-        TourPrf(HashReranker(), {}).get_prf_q_emb(vectors[0], hits["q0"], "query 0")
-
-
 def test_no_candidates_no_update(collection):
     vector = collection.encoder.encode("query 0")
     assert np.array_equal(TourPrf(HashReranker(), collection.texts).get_prf_q_emb(vector, [], query="query 0"), vector)
 
 
-def test_missing_text_is_named(collection):
-    vectors, hits = collection.searcher().batch_search(collection.queries, collection.q_ids, k=3, return_vector=True)
+def test_missing_texts_are_named(collection):
+    (vector,), hits = collection.searcher().batch_search(["query 0"], ["q0"], k=3, return_vector=True)
     prf = TourPrf(HashReranker(), collection.texts)
+    with pytest.raises(TourError, match=hits["q0"][0].docid):
+        TourPrf(HashReranker(), {}).get_prf_q_emb(vector, hits["q0"], "query 0")
     with pytest.raises(TourError, match="'q0'"):
-        prf.get_batch_prf_q_emb(collection.q_ids, vectors, hits)
+        prf.get_batch_prf_q_emb(["q0"], vector[None], hits)
     with pytest.raises(TourError, match="query="):
-        prf.get_prf_q_emb(vectors[0], hits["q0"])
+        prf.get_prf_q_emb(vector, hits["q0"])

@@ -165,15 +165,6 @@ def test_of_a_docid_that_occurs_twice_the_best_hit_stays_in_its_place(collection
     assert [hit.docid for hit in hits] == docids[:5] + docids[6:]
 
 
-def test_probabilities_that_there_are_not_are_refused_before_labels(collection):
-    reranker = HashReranker()
-    searcher = TourSearcher(collection.searcher(), reranker, collection.texts)
-    for refused in (lambda: tour(collection, min_relevance=0.5), lambda: searcher.search("query 1", min_relevance=0.5)):
-        with pytest.raises(TourError, match="tune"):
-            refused()
-    assert not reranker.asked
-
-
 def test_a_deadline_ends_labels_in_time(collection):
     class Slow(HashReranker):
         def predict(self, pairs):
