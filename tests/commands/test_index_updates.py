@@ -75,7 +75,7 @@ class Twin:
             assert list(self.docids()) in (before, list(self.texts))
         started = time.monotonic()
         build_index(request)
-        self.seconds = 1.5 * (time.monotonic() - started)
+        self.seconds = min(1.5 * (time.monotonic() - started), 2.0)
 
     def docids(self):
         return read_index_files(self.path / "index", "tour-index.json")[1]
@@ -101,7 +101,7 @@ class Twin:
         return mine, theirs
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
 def test_random_changes_give_the_lists_of_an_index_built_anew(tiny, tmp_path, seed):
     random = Random(seed)
     twin = Twin(tmp_path, tiny, documents(random, 40), **FLAT)
