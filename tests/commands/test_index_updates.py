@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import threading
 import time
 from random import Random
 
@@ -11,6 +12,7 @@ import faiss
 import numpy as np
 import pytest
 from index_commands import content
+from tqdm import tqdm
 
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
@@ -19,6 +21,7 @@ from tour_pyserini.stores.index_folder import PartialVectors, read_index_files
 from tour_pyserini.stores.index_updates import IndexUpdate
 from tour_pyserini.stores.signals import open_signal
 
+tqdm.set_lock(threading.RLock())  # its own is shared with forked processes, and a killed one never gives it back
 FLAT = {"bm25": True}
 KINDS = {
     "flat": FLAT,
