@@ -19,6 +19,21 @@ def one_thread():
     torch.set_num_threads(before)
 
 
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch) -> Path:
+    """A cache folder of the test's own."""
+    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture(scope="module")
+def module_cache(tmp_path_factory):
+    """A cache folder for the tests of a module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder of real collections and models beside the project, or a skip."""

@@ -38,21 +38,14 @@ def write_learnable(folder, encoder):
     (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     for name, part in (("train", letters[200:400]), ("few", letters[200:220]), ("test", letters[400:])):
         (folder / f"{name}.tsv").write_text("".join(f"q{i}\t{text[:15]}\n" for i, text in enumerate(part)))
-    build_index(
-        IndexRequest(
-            corpus=folder / "corpus.jsonl", index=folder / "index", encoder=encoder, pooling="cls", l2_norm=True
-        )
-    )
+    where = {"corpus": folder / "corpus.jsonl", "index": folder / "index"}
+    build_index(IndexRequest(**where, encoder=encoder, pooling="cls", l2_norm=True))
 
 
 def learnable_fields(folder, reranker, topics="train"):
     """The fields of requests that name the collection."""
-    return {
-        "topics": str(folder / f"{topics}.tsv"),
-        "index": str(folder / "index"),
-        "corpus": str(folder / "corpus.jsonl"),
-        "reranker": reranker,
-    }
+    names = {"topics": f"{topics}.tsv", "index": "index", "corpus": "corpus.jsonl"}
+    return {**{field: str(folder / name) for field, name in names.items()}, "reranker": reranker}
 
 
 def buy_labels(folder, reranker, output, topics="train", **more):

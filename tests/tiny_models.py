@@ -19,15 +19,10 @@ def save_tokenizer(folder, *, ends="both", side="right", length=64):
     inner.post_processor = processors.TemplateProcessing(
         single=single, pair=pair, special_tokens=[("<s>", 2), ("</s>", 3)]
     )
-    names = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>"}
-    PreTrainedTokenizerFast(
-        tokenizer_object=inner,
-        **names,
-        sep_token="</s>",
-        padding_side=side,
-        model_max_length=length,
-        model_input_names=["input_ids", "attention_mask"],
-    ).save_pretrained(folder)
+    names = {"pad_token": "<pad>", "unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+    names |= {"cls_token": "<s>", "sep_token": "</s>", "model_input_names": ["input_ids", "attention_mask"]}
+    settings = {"tokenizer_object": inner, "padding_side": side, "model_max_length": length}
+    PreTrainedTokenizerFast(**settings, **names).save_pretrained(folder)
 
 
 def save_transformer(folder, kind, *, length=64, **more):

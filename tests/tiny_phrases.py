@@ -22,15 +22,8 @@ DOCUMENTS = [
 
 
 def configuration(hidden=16, spread=0.4):
-    return BertConfig(
-        vocab_size=len(WORDS),
-        hidden_size=hidden,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=128,
-        initializer_range=spread,
-    )
+    sizes = {"hidden_size": hidden, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    return BertConfig(vocab_size=len(WORDS), max_position_embeddings=128, initializer_range=spread, **sizes)
 
 
 def save_tokenizer(folder, *, lower=False):

@@ -21,16 +21,9 @@ class TinyR2D2:
     def __init__(self, folder: Path, *, seed: int = 0, positions: int = 300) -> None:
         torch.manual_seed(seed)
         self.folder = folder
-        self.config = RobertaConfig(
-            vocab_size=len(WORDS),
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=positions + 2,
-            type_vocab_size=1,
-            initializer_range=0.3,
-        )
+        sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+        more = {"max_position_embeddings": positions + 2, "type_vocab_size": 1, "initializer_range": 0.3}
+        self.config = RobertaConfig(vocab_size=len(WORDS), **sizes, **more)
         self.encoder = RobertaModel(self.config).eval()
         self.head = torch.nn.Linear(16, 1, bias=False)
         self.config.save_pretrained(folder)

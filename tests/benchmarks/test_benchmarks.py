@@ -42,31 +42,22 @@ def test_every_measurement_runs_and_fills_the_document(fill):
 
 
 @pytest.mark.long
-def test_measurements_of_services_fill_the_document(fill):
-    fill(*SERVED)
-
-
-@pytest.mark.long
-def test_measurements_of_stores_and_sizes_fill_the_document(fill):
-    pytest.importorskip("milvus_lite")
-    pytest.importorskip("qdrant_client")
-    rows = [line.strip("| ").split(" | ") for line in fill("stores", "large").splitlines() if line.startswith("| ")]
+def test_measurements_of_services_stores_sizes_and_ray_fill_the_document(fill):
+    for package in ("milvus_lite", "qdrant_client", "ray"):
+        pytest.importorskip(package)
+    text = fill(*SERVED, "stores", "large", "cluster")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     exact = [row for row in rows if row[0] in ("FAISS, flat", "Milvus Lite, FLAT", "Qdrant, local mode")]
     assert [row[-3:] for row in exact] == [["1.000", "all, to the bit", "4"]] * 3
     assert [row[0] for row in rows if row[1] == "IVFPQ"] == ["300", "600"]
+    # Ray writes the bytes of one process, also if workers are killed.
+    assert [row[-1] for row in rows if row[0].startswith(("one", "Ray"))] == ["yes"] * 4
 
 
 @pytest.mark.slow
 def test_lucene_finds_what_faiss_finds(fill):
     rows = [line.strip("| ").split(" | ") for line in fill("lucene").splitlines() if "flat |" in line]
     assert [row[4] for row in rows] == ["1.000"] * 2  # passages repeat each other, so orders differ
-
-
-@pytest.mark.long
-def test_ray_writes_the_bytes_of_one_process_also_if_workers_are_killed(fill):
-    pytest.importorskip("ray")
-    rows = [line.split(" | ") for line in fill("cluster").splitlines() if line.startswith(("| one", "| Ray"))]
-    assert [row[-1] for row in rows] == ["yes |"] * 4
 
 
 def test_flops_agree_with_the_published_formula(tmp_path):

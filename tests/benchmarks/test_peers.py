@@ -13,7 +13,6 @@ from memory_corpus import MemoryCorpus, found  # noqa: E402
 
 from tour_pyserini.core.config import TourConfig  # noqa: E402
 from tour_pyserini.core.method import METHODS  # noqa: E402
-from tour_pyserini.search import main as search  # noqa: E402
 from tour_pyserini.support.packages import load_plugins  # noqa: E402
 
 PEERS = ("axn", "gar", "ladr", "ore", "qdrant-feedback", "refit", "rgs", "rocchio-rerank", "average-rerank")
@@ -53,22 +52,6 @@ def test_a_query_depends_on_itself_alone(name):
         assert task.outcome.ranking.ids.tolist() == together[row].outcome.ranking.ids.tolist()
 
 
-@pytest.mark.parametrize("name", PEERS)
-def test_late_labels_end_the_search(name):
-    corpus, queries, _ = world(2)
-
-    def late(tasks):
-        answers = corpus.label(tasks)
-        for labels in answers:
-            labels[1:] = np.nan
-        return answers
-
-    for task in corpus.run(queries, TourConfig(name), label=late):
-        assert len(task.labels) == 1 and len(task.outcome.ranking.ids) >= 10
-    for task in corpus.run(queries, TourConfig(name), label=lambda some: [x * np.nan for x in corpus.label(some)]):
-        assert not task.labels
-
-
 @pytest.mark.parametrize("name", ["gar", "ladr", "rgs"])
 def test_the_graph_leads_to_what_the_retrieval_does_not_find(name):
     """The best label of the first candidates is that of a bridge to documents that are far from the query."""
@@ -82,20 +65,8 @@ def test_the_graph_leads_to_what_the_retrieval_does_not_find(name):
     assert max(dense.labels) <= 90
 
 
-def test_ladr_starts_from_what_the_signal_found():
-    corpus, queries, scores = world(3)
-    for row, task in enumerate(corpus.run(queries, TourConfig("ladr", depth=5), signals=[found(scores, 60)])):
-        assert task.rounds[0].ids[:5].tolist() == np.argsort(-scores[row])[:5].tolist()
-
-
 def test_axn_by_hand():
     # Two labels that differ along the first axis alone: the solution is that axis, as long as q_0.
     corpus = MemoryCorpus([[1.0, 0.0], [0.0, 0.0]], [[4.0, 0.0]])
     (task,) = corpus.run(np.array([[0.6, 0.8]]), TourConfig("axn", budget=2))
     assert task.outcome.vector == pytest.approx([1.0, 0.0])
-
-
-def test_a_plugin_has_flags_of_its_own(capsys):
-    with pytest.raises(SystemExit):
-        search(["--help-all"])
-    assert "--qdrant-a" in capsys.readouterr().out

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.tuning import Replayed, gains_table, load, probabilities_table, tuned
+from benchmarks.tuning import Replayed, gains_table, probabilities_table, tuned
 from tour_pyserini.evaluation.tuning import DEFAULT, MEASURES, Trials, ingredients, settings_to_try, tune_trials
 
 QUERIES, BETTER = 60, DEFAULT.replace(signal_weight=1.0, reranker_weight=0.1)
@@ -22,11 +22,10 @@ def replayed(gain):
     return Replayed("made up", trials, recipes, features, relevant, absent)
 
 
-def rule(trials):
-    return tune_trials(trials).row
+def test_gains_on_queries_that_were_not_judged_and_probabilities():
+    def rule(trials):
+        return tune_trials(trials).row
 
-
-def test_gains_on_queries_that_were_not_judged():
     found, values, rows = tuned(replayed(0.2), 10, rule, count=5)
     assert found == pytest.approx(np.full(5, 0.2)) and len(set(rows)) == 1
     assert np.isnan(values).sum() < QUERIES
@@ -34,24 +33,5 @@ def test_gains_on_queries_that_were_not_judged():
     gains, against = gains_table([one], rule, 2)
     assert [cell.split()[0] for cell in gains.cells[1][3:7]] == ["+0.2000"] * 4
     assert len(against.cells) == 2 and tuned(replayed(0.0), 10, rule, count=5)[0].tolist() == [0.0] * 5
-
-
-def test_probabilities_and_queries_without_an_answer():
     line = probabilities_table([replayed(0.0)], 3).cells[1]
     assert float(line[1]) < 0.1 and line[3] == "100%"
-
-
-def test_a_file_is_read_as_it_was_written(tmp_path):
-    one = replayed(0.1)
-    values = np.stack([np.vstack([one.trials.values[name], *one.recipes.values()]) for name in MEASURES])
-    np.savez_compressed(
-        tmp_path / "a.npz",
-        configs=[str(config) for config in one.trials.configs],
-        recipes=list(one.recipes),
-        values=values,
-        labels=np.zeros(values.shape[1:], dtype=np.int64),
-        **{name: getattr(one, name) for name in ("features", "relevant", "absent")},
-    )
-    read = load(tmp_path / "a.npz")
-    assert read.name == "a" and read.trials.configs == one.trials.configs
-    assert np.array_equal(read.trials.gains, one.trials.gains) and read.recipes.keys() == one.recipes.keys()

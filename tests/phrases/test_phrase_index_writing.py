@@ -42,22 +42,6 @@ def test_an_index_of_phrases_is_searched(encoder, corpus, tmp_path):
     assert few["filter_threshold"] == -0.5 and 0 < few["rows"] < len(opened.rows)
 
 
-@pytest.mark.parametrize(("factory", "dtype"), [("IVF4,Flat", "float32"), ("IVF2,PQ8x3", "float16")])
-def test_inverted_files(encoder, corpus, tmp_path, factory, dtype):
-    flags = ["--dtype", dtype, "--fields", "text"]
-    folder = build_phrases(encoder, corpus, tmp_path / "index", *flags, "--factory", factory, "--nprobe", 4)
-    flat = build_phrases(encoder, corpus, tmp_path / "flat", *flags)
-    searcher, exact = (
-        PhraseSearcher(open_phrase_index(one), load_phrase_encoder(encoder), open_texts(corpus))
-        for one in (folder, flat)
-    )
-    # So few tokens that all of them are fetched.
-    assert [hit.text for hit in searcher.search("king", 5)] == [hit.text for hit in exact.search("king", 5)]
-    open_phrase_index(folder, nprobe=1)
-    with pytest.raises(TourError, match="--nprobe"):
-        open_phrase_index(flat, nprobe=1)
-
-
 @pytest.mark.parametrize("lost", [None, "chunks", "vectors"])
 def test_an_interrupted_build_goes_on_and_gives_the_same_bytes(encoder, corpus, tmp_path, monkeypatch, lost):
     monkeypatch.setattr(index_writing, "CHUNK", 2)
@@ -130,3 +114,5 @@ def test_damaged_folders_are_refused(encoder, corpus, tmp_path):
             open_phrase_index(folder)
     with pytest.raises(TourError, match="not a phrase index"):
         open_phrase_index(tmp_path)
+    with pytest.raises(TourError, match="--nprobe"):
+        open_phrase_index(build_phrases(encoder, corpus, tmp_path / "flat"), nprobe=1)

@@ -24,13 +24,6 @@ def test_the_time_of_an_inner_stage_is_not_counted_for_the_outer_stage(monkeypat
     assert Costs(**dataclasses.asdict(costs)) == costs
 
 
-def test_costs_are_taken_once():
-    costs = Costs(pairs=3, seconds={"label": 2.0})
-    assert costs.taken() == Costs(pairs=3, seconds={"label": 2.0})
-    costs.add(pairs=1)
-    assert costs.taken() == Costs(pairs=1) and costs == Costs()
-
-
 def test_threads_share_costs():
     costs = Costs()
 
@@ -47,3 +40,4 @@ def test_threads_share_costs():
     assert costs.seconds["inner"] >= 8 * 50 * 0.0001
     assert costs.seconds["outer"] >= 0
     assert copy.deepcopy(costs) == costs
+    assert costs.taken().pairs == 800 and costs == Costs()

@@ -12,53 +12,40 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.support import onnx_graphs
 from tour_pyserini.support.onnx_graphs import GraphError, cached_graph
 
-
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "home"))
-    return tmp_path / "home"
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
-class Maker:
-    def __init__(self):
-        self.calls = 0
-
-    def __call__(self, path):
-        self.calls += 1
-        path.write_bytes(b"a graph")
-
-
-def test_a_graph_is_made_once():
-    make = Maker()
-    assert cached_graph("key", make) == cached_graph("key", make)
-    assert cached_graph("key", make).read_bytes() == b"a graph"
-    assert make.calls == 1
-    cached_graph("other", make)
-    assert make.calls == 2
+def make(path):
+    path.write_bytes(b"a graph")
 
 
 @pytest.mark.parametrize("damage", [b"", b"a grap", b"a graqh"])
-def test_a_damaged_graph_is_made_again(damage, caplog):
-    make = Maker()
-    cached_graph("key", make).write_bytes(damage)
-    assert cached_graph("key", make).read_bytes() == b"a graph"
-    assert make.calls == 2
-    assert "damaged" in caplog.text
+def test_a_graph_is_made_once_and_again_if_it_is_damaged(damage, caplog):
+    calls = []
+
+    def counted(path):
+        calls.append(make(path))
+
+    for name in ("key", "key", "other"):
+        assert cached_graph(name, counted).read_bytes() == b"a graph"
+    cached_graph("key", counted).write_bytes(damage)
+    assert cached_graph("key", counted).read_bytes() == b"a graph"
+    assert len(calls) == 3 and "damaged" in caplog.text
 
 
-def test_a_failed_graph_leaves_no_file_and_a_memo(home, monkeypatch):
+def test_a_failed_graph_leaves_no_file_and_a_memo(own_cache, monkeypatch):
     def fail(path):
         path.write_bytes(b"half")
         raise GraphError("no")
 
     with pytest.raises(GraphError):
         cached_graph("key", fail)
-    assert [path.suffix for path in (home / "graphs").iterdir()] in ([], [".lock"])
+    assert [path.suffix for path in (own_cache / "graphs").iterdir()] in ([], [".lock"])
     # It is not tried again until a library that takes part is another one.
     with pytest.raises(GraphError, match="no"):
-        cached_graph("key", Maker())
+        cached_graph("key", make)
     monkeypatch.setattr(onnx_graphs, "version_of", lambda _: "another")
-    assert cached_graph("key", Maker()).read_bytes() == b"a graph"
+    assert cached_graph("key", make).read_bytes() == b"a graph"
 
 
 CODE = """

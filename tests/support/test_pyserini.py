@@ -125,13 +125,8 @@ def run(program: str, *arguments: str, **variables: str) -> str:
     """Run a program in a new Python without the Java variables of this process; give its standard output."""
     environment = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     environment |= {"PYTHONPATH": str(Path(pyserini.__file__).parents[2]), **variables}
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env=environment,
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

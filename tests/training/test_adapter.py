@@ -91,13 +91,6 @@ def test_gradient_and_minimum_agree_with_plain_optimisation(monkeypatch):
     assert norms == sorted(norms) and norms[0] < 0.1
 
 
-def test_a_hidden_matrix_is_found():
-    hidden = 2 * np.random.default_rng(6).normal(size=(5, 5))
-    data = labelled(7, queries=600, passages=80, labels=8, score=lambda q, p: 3 * p @ (q + hidden @ q))
-    (matrix,) = data.fit(data.targets(sharpness=1.0), [1e-5])
-    assert np.corrcoef(matrix.ravel(), hidden.ravel())[0, 1] > 0.95
-
-
 class Searched:
     """Searches passages by their similarities."""
 
@@ -114,12 +107,8 @@ class Searched:
 def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
     hidden, noise = np.random.default_rng(10).normal(size=(5, 5)), np.random.default_rng(11)
     data = labelled(12, queries=60, score=lambda q, p: 3 * p @ (q + hidden @ q) + noise.normal())
-    longer = replace(
-        data,
-        queries=of_queries * data.queries,
-        passages=of_passages * data.passages,
-        background_vectors=of_passages * data.background_vectors,
-    )
+    longer = {name: of_passages * getattr(data, name) for name in ("passages", "background_vectors")}
+    longer = replace(data, queries=of_queries * data.queries, **longer)
     folds, targets = np.arange(60) % 3, data.targets()
     choice, same = (each.choose(folds, Searched(each.passages)) for each in (data, longer))
     assert (same.ridge, same.rank) == (choice.ridge, choice.rank)

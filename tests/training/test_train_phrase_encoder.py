@@ -53,9 +53,7 @@ def test_an_interrupted_command_gives_the_same_encoder_as_python(folder, tmp_pat
         **{"max_length": 64, "epochs": 40, "batch_size": 2, "learning_rate": 3e-3, "threads": 1},
         **{"max_steps": 6, "save_every": 2, "validate_every": 3},
     )
-    lines = []
-    record = train.train(request, report=lines.append)
-    assert [line.split(":")[0] for line in lines] == ["step 3", "step 6"]
+    record = train.train(request)
     expected = {"what": "PhraseEncoderRequest", "max_length": 64, "seed": 42}
     assert record["settings"].items() >= expected.items() and "output" not in record["settings"]
     loss, calls = PhraseTask.loss, []

@@ -45,7 +45,10 @@ def run(output, task, recorded=None, **settings):
     return run_training(lambda _: task, request(output, **settings), recorded or {})
 
 
-def test_the_best_model_is_kept_with_a_record_of_every_validation(tmp_path):
+def test_the_best_model_is_kept_with_a_record_of_every_validation(tmp_path, monkeypatch):
+    """The learning rate rises in a tenth of the steps, and falls."""
+    seen, step = [], torch.optim.AdamW.step
+    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: seen.append(self.param_groups[0]["lr"]) or step(self))
     task = Toy([0.9, 0.1, 0.7, 0.7, 0.2, 0.3])
     record = run(tmp_path / "model", task, {"data": "x"})
     assert [entry["step"] for entry in record["history"]] == [0, 4, 8, 12, 16, 20]
@@ -55,6 +58,7 @@ def test_the_best_model_is_kept_with_a_record_of_every_validation(tmp_path):
     assert json.loads((tmp_path / "model" / "weights.json").read_text()) == task.seen[2]
     assert json.loads((tmp_path / "model" / "training.json").read_text()) == record
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+    assert seen == pytest.approx([0.15, 0.3, *[0.3 * (20 - s) / 18 for s in range(2, 20)]])
 
 
 @pytest.mark.parametrize(("losses", "mean"), [([None, 4.0, None, 2.0], 3.0), ([None] * 4, None)])
@@ -107,10 +111,3 @@ def test_other_settings_damaged_states_and_a_second_process_are_refused(tmp_path
     run(tmp_path / "model", Toy())
     with pytest.raises(TourError, match="already exists"):
         run(tmp_path / "model", Toy())
-
-
-def test_the_learning_rate_rises_in_a_tenth_of_the_steps_and_falls(tmp_path, monkeypatch):
-    seen, step = [], torch.optim.AdamW.step
-    monkeypatch.setattr(torch.optim.AdamW, "step", lambda self: seen.append(self.param_groups[0]["lr"]) or step(self))
-    run(tmp_path / "model", Toy(), epochs=5, learning_rate=1.0)
-    assert seen == pytest.approx([0.5, 1, *[(20 - s) / 18 for s in range(2, 20)]])
