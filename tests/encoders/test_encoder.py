@@ -7,13 +7,7 @@ import pytest
 from toy_collection import ToyCollection
 
 from tour_pyserini.data.texts import Document, Passage
-from tour_pyserini.encoders.encoder import (
-    PassageVectors,
-    encode_documents,
-    encode_queries,
-    fitting_length,
-    text_of,
-)
+from tour_pyserini.encoders.encoder import PassageVectors, encode_documents, encode_queries, fitting_length, text_of
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import verify_default_encoder
 from tour_pyserini.errors import TourError
@@ -69,8 +63,6 @@ def test_refusals(work, word):
 
 
 PLAIN = [Document("a", "", "x"), Document("b", "", "yy")]
-
-
 QUESTION = "who got the first nobel prize in physics"
 
 

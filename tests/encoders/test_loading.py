@@ -19,25 +19,16 @@ from tiny_models import (
     with_prompts,
 )
 
+from tour_pyserini.encoders import loading
 from tour_pyserini.encoders.graph_runner import GraphRunner
-from tour_pyserini.encoders.loading import (
-    describe_encoder,
-    encoder_fingerprint,
-    load_document_encoder,
-    load_query_encoder,
-)
+from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder, load_query_encoder
 from tour_pyserini.errors import TourError
 
 TEXTS = ["a b c", "d", "e f g h i j k l m n o p a b c d", "b " * 100, "  C  a ", "zz not known", "a b c \n"]
+pytestmark = pytest.mark.usefixtures("module_cache")
+
 INSTRUCTION = {"query": "find a passage: ", "document": ""}
 BOTH = {"query": "query: ", "document": "passage: "}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 def without_its_prompt(folder):
@@ -161,10 +152,10 @@ def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
     assert other.encode("a b") == pytest.approx(none.encode("find a b"), abs=1e-6)
     documents = load_document_encoder(folder)
     assert documents.prompt == "passage: " and documents.encode([]).shape == (0, 0)
-    facts = describe_encoder(folder, own, documents)
+    facts = loading.describe_encoder(folder, own, documents)
     assert (facts["family"], facts["modules"]) == ("BertModel", "Transformer, Pooling, Normalize")
     assert (facts["pooling"], facts["l2 norm"], facts["query prompt"]) == ("mean", True, "query: ")
-    assert "Pyserini" in describe_encoder(folder, object(), documents)["family"]
+    assert "Pyserini" in loading.describe_encoder(folder, object(), documents)["family"]
 
 
 @pytest.mark.parametrize(
@@ -219,6 +210,8 @@ def test_other_numbers_are_close_and_are_recorded(tmp_path):
     vectors = encoder.encode(TEXTS)
     assert (encoder.settings["dtype"], vectors.dtype) == ("bfloat16", np.float32)
     assert 1e-6 < np.abs(vectors - exact).max() < 0.05
+    small = load_document_encoder(folder, precision="int8")
+    assert 0.9 < (exact * small.encode(TEXTS)).sum(axis=1).min() < 0.99999 and small.settings["precision"] == "int8"
 
 
 @pytest.mark.parametrize("backend", ["torch", "onnx"])

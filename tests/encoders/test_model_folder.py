@@ -6,7 +6,6 @@ import pytest
 
 from tour_pyserini.encoders import model_folder
 from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, read_model_folder
-from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
 
 
@@ -26,12 +25,6 @@ def test_an_encoder_that_is_not_there_is_refused(monkeypatch, change, word):
     change(monkeypatch)
     with pytest.raises(TourError, match=word):
         encoder_folder("some/model" if "connection" in word else "default")
-
-
-@pytest.mark.parametrize(("ask", "modular"), [(lambda *_: True, True), (lambda *_: False, False), (offline, False)])
-def test_the_hub_is_asked_whether_a_model_has_modules(monkeypatch, ask, modular):
-    monkeypatch.setattr("huggingface_hub.file_exists", ask)
-    assert (pyserini_class("some/ance-model", None) is None) is modular
 
 
 def test_a_fingerprint_changes_with_any_file_of_the_model(tmp_path):

@@ -6,11 +6,7 @@ import pytest
 from tiny_models import save_transformer, with_code
 
 from tour_pyserini.encoders import pyserini_encoders
-from tour_pyserini.encoders.loading import (
-    encoder_fingerprint,
-    load_document_encoder,
-    load_query_encoder,
-)
+from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.pyserini_encoders import pyserini_class
 from tour_pyserini.errors import TourError
 
@@ -25,6 +21,14 @@ def test_a_name_on_the_hub_without_modules_is_left_to_pyserini(monkeypatch):
     assert pyserini_class("some/finance-model", None) is None
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: "modules.json")
     assert pyserini_class("some/ance-model", None) is None
+    monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *_: None)  # nobody asked yet
+
+    def offline(*_, **__):
+        raise OSError("no connection")
+
+    for ask, modular in ((lambda *_: True, True), (lambda *_: False, False), (offline, False)):
+        monkeypatch.setattr(huggingface_hub, "file_exists", ask)
+        assert (pyserini_class("some/ance-model", None) is None) is modular
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +50,19 @@ def dpr(tmp_path_factory):
 
 
 @pytest.mark.parametrize("encoder_class", [None, "dpr"])
-def test_the_architecture_of_a_folder_says_its_class(dpr, tmp_path, encoder_class):
+def test_the_architecture_of_a_folder_says_its_class(dpr, tmp_path, encoder_class, caplog):
     import torch
 
     folder, model = dpr
     with torch.no_grad():
         expected = model(torch.tensor([[2, 5, 6, 3]])).pooler_output[0].numpy()
     cached = load_query_encoder(folder, cache=tmp_path / "q.sqlite", encoder_class=encoder_class)
-    for encoder in (load_query_encoder(folder, encoder_class=encoder_class), cached):
+    assert not caplog.text
+    prefixed = load_query_encoder(folder, encoder_class=encoder_class, query_prefix="query:")
+    assert "ignores the prefix" in caplog.text
+    for encoder in (prefixed, cached):
         assert encoder.encode("moon sun") == pytest.approx(expected, abs=1e-5)
         assert not encoder.model.training and not next(encoder.model.parameters()).requires_grad
-
-
-def test_a_prefix_that_a_class_ignores_is_named(dpr, caplog):
-    load_query_encoder(dpr[0], query_prefix="query:")
-    assert "ignores the prefix" in caplog.text
 
 
 def test_pyserinis_classes_do_not_ask_on_the_terminal(tmp_path, monkeypatch):

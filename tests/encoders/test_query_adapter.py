@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
-from toy_collection import unit
+from toy_collection import TableEncoder, unit
 
-from tour_pyserini.encoders.query_adapter import (
-    PROBES,
-    AdaptedQueryEncoder,
-    QueryAdapter,
-    corrected,
-)
+from tour_pyserini.encoders.query_adapter import PROBES, AdaptedQueryEncoder, QueryAdapter, corrected
 from tour_pyserini.errors import TourError
 
 
@@ -88,17 +83,12 @@ class Rounded(HashEncoder):
         return super().encode(query).astype(np.float16)
 
 
-class Table:
-    def encode(self, query):
-        return {}[query]
-
-
 @pytest.mark.parametrize(
     ("encoder", "word"),
     [
         (HashEncoder(seed=5), r"another query encoder \(hash\)"),
         (HashEncoder(dimension=8), "4 dimensions"),
-        (Table(), "give the encoder"),
+        (TableEncoder({}), "give the encoder"),
     ],
 )
 def test_another_encoder_is_refused_and_small_differences_are_not(encoder, word):

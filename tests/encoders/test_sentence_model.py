@@ -1,44 +1,14 @@
 """What torch runs: batches and threads that change no vector, checkpoints that are not whole, small devices."""
 
-import pickle
-import time
-from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from tiny_models import change_json, save_modules, save_transformer
 
 from tour_pyserini.encoders.encoder import fitting_length
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.sentence_model import TorchRunner
 from tour_pyserini.errors import TourError
 
 TEXTS = ["a b", "c", "d e f g", "h", "a b c d e"]
-
-
-class LengthModel(list):
-    """A model of one module; the vector of a text is the length that is read. It is slow, so that calls overlap."""
-
-    def __init__(self):
-        super().__init__([SimpleNamespace(auto_model=None)])
-        self.max_seq_length, self.device, self.dtype = 512, SimpleNamespace(type="cpu"), "torch.float32"
-        self.prompts, self.default_prompt_name, self.truncate_dim, self.tokenizer = {}, None, None, "a tokenizer"
-
-    def encode(self, texts, **_):
-        time.sleep(0.001)
-        return np.full((len(texts), 2), self.max_seq_length)
-
-
-def test_the_length_of_one_call_does_not_reach_another():
-    runner = TorchRunner(LengthModel(), "query")
-    lengths = [16, 32, None, 64] * 25
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda length: runner.vectors(["text"], prompt="", max_length=length)[0, 0], lengths))
-    assert found == [length or 512 for length in lengths]
-    assert runner.model.max_seq_length == 512
-    sent = pickle.loads(pickle.dumps(runner))
-    assert sent.vectors(["text"], prompt="", max_length=8).tolist() == [[8, 8]]
 
 
 def test_a_gpu_with_too_little_memory_gets_smaller_batches(tmp_path, monkeypatch):
@@ -78,21 +48,13 @@ def test_weights_that_are_missing_are_not_random(tmp_path, backend):
         load_query_encoder(folder, backend=backend)
 
 
-def without_pooling(folder):
-    return load_query_encoder(save_modules(folder, "bert", pooling=("max", "mean")), pooling="mean")
-
-
-@pytest.mark.parametrize(
-    ("load", "word"),
-    [
-        (without_pooling, "several vectors"),
-        (lambda folder: load_query_encoder(folder, pooling="mean"), "cannot be read"),
-    ],
-)
-def test_a_folder_that_cannot_be_run_is_refused(tmp_path, load, word):
-    (tmp_path / "model").mkdir()
-    with pytest.raises(TourError, match=word):
-        load(tmp_path / "model")
+def test_a_folder_that_cannot_be_run_is_refused(tmp_path):
+    for folder, word in (
+        (save_modules(tmp_path / "two", "bert", pooling=("max", "mean")), "several vectors"),
+        (tmp_path, "cannot be read"),
+    ):
+        with pytest.raises(TourError, match=word):
+            load_query_encoder(folder, pooling="mean")
 
 
 def test_positions_that_begin_after_the_padding_are_counted(tmp_path):
