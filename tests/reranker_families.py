@@ -34,8 +34,7 @@ PAIRS = [
 
 JUDGE = (
     "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
-    "provided. "
-    'Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+    'provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
 )
 INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
 THINK = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"
@@ -67,21 +66,13 @@ CHAT_ONLY = (
 
 @dataclass(frozen=True)
 class Family:
-    """One row of the table of families.
+    """One row of the table of families."""
 
-    Attributes:
-        save: writes a model to a folder.
-        scores: the scores of pairs by the reference: a function of the folder and the maximum length.
-        name: the name that the folder needs, if its name says what it is.
-        engine: what runs it; None if that depends on the machine.
-        other_backend: another back end that can run it, or the only one.
-    """
-
-    save: Callable[[Path], None]
-    scores: Callable[[Path, int], np.ndarray]
-    name: str = "model"
-    engine: str | None = None
-    other_backend: str = "torch"
+    save: Callable[[Path], None]  # writes a model to a folder
+    scores: Callable[[Path, int], np.ndarray]  # of PAIRS by the reference, from the folder and the maximum length
+    engine: str | None = None  # what runs it; None if that depends on the machine
+    name: str = "model"  # that the folder needs, if its name says what it is
+    other_backend: str = "torch"  # another back end that can run it, or the only one
 
 
 @lru_cache
@@ -91,12 +82,9 @@ def byte_tokenizer() -> str:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     texts = [JUDGE, INSTRUCTION, THINK, EXPERT, ASSISTANT, DETERMINE, "yes", "no", "Yes", "No"] * 20
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    options = {"initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet()), "show_progress": False}
     special = [AddedToken(token, special=True, normalized=False) for token in SPECIAL]
-    trainer = trainers.BpeTrainer(
-        vocab_size=700, special_tokens=special, initial_alphabet=sorted(alphabet), show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=700, special_tokens=special, **options))
     return tokenizer.to_str()
 
 
@@ -116,14 +104,8 @@ def tokenizer(*, layout: str, **settings) -> transformers.PreTrainedTokenizerFas
     return transformers.PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="</s>", **settings)
 
 
-SIZES = {
-    "hidden_size": 16,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "max_position_embeddings": 600,
-    "initializer_range": 0.4,
-}
+SIZES = {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32}
+SIZES |= {"max_position_embeddings": 600, "initializer_range": 0.4}
 DECODER = SIZES | {"num_key_value_heads": 1, "head_dim": 8}
 
 
@@ -236,10 +218,8 @@ def save_prompted_classifier(folder: Path) -> None:
 
 def save_template_classifier(folder: Path) -> None:
     """Qwen3-Reranker as a classifier, with a chat template for pairs in the tokenizer."""
-    settings = {"chat_template": TEMPLATE, "padding_side": "left"}
-    save_model(
-        folder, "qwen3", "SequenceClassification", layout="plain", token_settings=settings, num_labels=1, **DECODER
-    )
+    settings = {"token_settings": {"chat_template": TEMPLATE, "padding_side": "left"}, "num_labels": 1}
+    save_model(folder, "qwen3", "SequenceClassification", layout="plain", **settings, **DECODER)
 
 
 def save_answers(kind: str, *, layout: str = "plain", **settings):
@@ -282,10 +262,8 @@ def save_t5(folder: Path, answers=("▁true", "▁false")) -> None:
     tokens = tokenizer(layout="t5")
     tokens.add_tokens(list(answers))
     torch.manual_seed(0)
-    config = transformers.T5Config(
-        vocab_size=len(tokens), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2, decoder_start_token_id=PAD,
-        initializer_factor=3.0,
-    )  # fmt: skip
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2, "initializer_factor": 3.0}
+    config = transformers.T5Config(vocab_size=len(tokens), decoder_start_token_id=PAD, **sizes)
     transformers.T5ForConditionalGeneration(config).save_pretrained(folder)
     tokens.save_pretrained(folder)
 
@@ -344,6 +322,8 @@ def graph_scores(folder: Path, length: int) -> np.ndarray:
 
 
 DEBERTA = SIZES | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0}
+PLAIN = {"layout": "plain", "pad": None}
+GPT2 = {"n_embd": 16, "n_layer": 2, "n_head": 2, "initializer_range": 0.4}
 DISTIL = {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "initializer_range": 0.4}
 WINDOW = SIZES | {"global_attn_every_n_layers": 3, "local_attention": 128, "cls_token_id": BOS, "sep_token_id": EOS}
 
@@ -358,35 +338,24 @@ FAMILIES = {
     "modernbert": Family(classifier("modernbert", **WINDOW), classifier_scores),
     "modernbert, mean": Family(classifier("modernbert", classifier_pooling="mean", **WINDOW), classifier_scores),
     "gemma classifier": Family(classifier("gemma", layout="bos", **DECODER), classifier_scores),
-    "classifier, padding in the tokenizer only": Family(
-        classifier("qwen2", layout="plain", pad=None, **DECODER), classifier_scores
-    ),
-    "gpt2 classifier": Family(
-        classifier("gpt2", layout="plain", pad=None, n_embd=16, n_layer=2, n_head=2, initializer_range=0.4),
-        classifier_scores,
-    ),
+    "classifier, padding in the tokenizer only": Family(classifier("qwen2", **PLAIN, **DECODER), classifier_scores),
+    "gpt2 classifier": Family(classifier("gpt2", **PLAIN, **GPT2), classifier_scores),
     "default prompt": Family(save_prompted_classifier, library_scores),
-    "qwen3 classifier, chat template": Family(save_template_classifier, library_scores, engine="sentence-transformers"),
+    "qwen3 classifier, chat template": Family(save_template_classifier, library_scores, "sentence-transformers"),
     "qwen3 classifier, by name": Family(
         classifier("qwen3", layout="plain", **DECODER), prompted_classifier_scores, name="Qwen3-Reranker-0.6B-seq-cls"
     ),
     "qwen3-reranker": Family(
         save_answers("qwen3", chat_template=CHAT_ONLY, padding_side="left"),
-        answer_scores(qwen3_input, "yes", "no"),
-        engine="torch",
-        name="Qwen3-Reranker-0.6B",
+        *(answer_scores(qwen3_input, "yes", "no"), "torch", "Qwen3-Reranker-0.6B"),
     ),
     "mxbai-rerank-v2": Family(
         save_answers("qwen2", chat_template=CHAT_ONLY),
-        answer_scores(mxbai_input, "1", "0"),
-        engine="torch",
-        name="mxbai-rerank-base-v2",
+        *(answer_scores(mxbai_input, "1", "0"), "torch", "mxbai-rerank-base-v2"),
     ),
     "bge-reranker-v2-gemma": Family(
         save_answers("gemma", layout="bos", bos_token="<s>"),
-        answer_scores(gemma_input, "Yes", None),
-        engine="torch",
-        name="bge-reranker-v2-gemma",
+        *(answer_scores(gemma_input, "Yes", None), "torch", "bge-reranker-v2-gemma"),
     ),
     "LogitScore": Family(save_logit_score, library_scores, engine="sentence-transformers"),
     "Dense": Family(save_dense, library_scores, engine="sentence-transformers"),

@@ -25,7 +25,6 @@ import numpy as np
 LIMIT = 8  # passages of a request, as TEI's --max-client-batch-size
 counts = Counter()
 largest = Counter()
-working, together = Counter(), Counter()
 served = {"name": "tiny/model"}
 lock = threading.Lock()
 predict = None
@@ -94,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         fault, dialect, page, _ = self.path_parts()
         if fault == "counts":
-            self.reply({"requests": counts, "largest": largest, "together": together})
+            self.reply({"requests": counts, "largest": largest})
         elif fault == "model":
             served["name"] = dialect
             self.reply({})
@@ -125,13 +124,6 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply({"error": "wrong key"}, 401)
         if fault == "stall" and count % 3 != 0:
             time.sleep(3)
-        if fault.startswith("together"):
-            with lock:
-                working[fault] += 1
-                together[fault] = max(together[fault], working[fault])
-            time.sleep(0.1)
-            with lock:
-                working[fault] -= 1
         if fault in ("slow", "slower"):
             time.sleep(0.05)
         if fault == "slower":
@@ -170,11 +162,8 @@ class Handler(BaseHTTPRequestHandler):
             return self.reply({"error": "logprobs: unknown field"}, 400)
         if "logprobs" in body and fault != "mute":
             score = float(logits(query, [document])[0]) if predict is None else 0.0
-            yes = -math.log1p(math.exp(-score))
-            listed, count = (
-                [{"token": " Yes", "logprob": yes}, {"token": "no", "logprob": yes - score}],
-                len(user.split()),
-            )
+            yes, count = -math.log1p(math.exp(-score)), len(user.split())
+            listed = [{"token": " Yes", "logprob": yes}, {"token": "no", "logprob": yes - score}]
             if predict is not None:
                 listed, count = predict(body["messages"], body["top_logprobs"])
             if fault == "wordy":
@@ -190,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
             text = "yes"
         else:
             count = len(user.split())
-            text = {"wordy": "The grade is 3.", "beyond": "4", "obedient": "3"}.get(fault, str(len(document) % 4))
+            text = {"wordy": "The grade is 3.", "beyond": "4"}.get(fault, str(len(document) % 4))
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "logprobs": logprobs}
         usage = {"prompt_tokens": count, "completion_tokens": 1}
         if fault == "shapeless":

@@ -38,29 +38,21 @@ def word_tokenizer(word_ids):
 @pytest.fixture
 def onnx_folder(tmp_path, word_tokenizer):
     """Makes a folder with a graph whose logit is the sum of the token ids that are not masked."""
-    onnx = pytest.importorskip("onnx")
-    from onnx import TensorProto, helper
+    parser = pytest.importorskip("onnx.parser")
 
     def make(name="graph", *, outputs=1, inputs=("input_ids", "attention_mask"), graph_path="model.onnx") -> Path:
         folder = tmp_path / name
         (folder / graph_path).parent.mkdir(parents=True)
-        declared = [helper.make_tensor_value_info(name, TensorProto.INT64, ["n", "length"]) for name in inputs]
-        nodes = [
-            helper.make_node("Mul", ["input_ids", inputs[1] if len(inputs) > 1 else "input_ids"], ["masked"]),
-            helper.make_node("ReduceSum", ["masked", "axis"], ["total"], keepdims=1),
-            helper.make_node("Cast", ["total"], ["sum"], to=TensorProto.FLOAT),
-            helper.make_node("Mul", ["sum", "weights"], ["logits"]),
-        ]
         weights = [1.0] if outputs == 1 else [-float(column) for column in range(outputs, 0, -1)]
-        fixed = [
-            helper.make_tensor("axis", TensorProto.INT64, [1], [1]),
-            helper.make_tensor("weights", TensorProto.FLOAT, [outputs], weights),
-        ]
-        result = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["n", outputs])
-        graph = helper.make_graph(nodes, "sum", declared, [result], initializer=fixed)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-        model.ir_version = 8
-        onnx.save(model, str(folder / graph_path))
+        model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": 17]>
+            sum ({", ".join(f"int64[n, length] {name}" for name in inputs)}) => (float[n, {outputs}] logits)
+            <int64[1] axis = {{1}}, float[{outputs}] weights = {{{", ".join(map(str, weights))}}}> {{
+                masked = Mul (input_ids, {inputs[1]})
+                total = ReduceSum <keepdims = 1> (masked, axis)
+                sum = Cast <to = 1> (total)
+                logits = Mul (sum, weights)
+            }}""")
+        (folder / graph_path).write_bytes(model.SerializeToString())
         word_tokenizer.save(str(folder / "tokenizer.json"))
         return folder
 

@@ -59,11 +59,9 @@ def test_a_label_is_the_difference_of_log_probabilities_of_a_real_model(tmp_path
     expected = []
     for query, passage in PAIRS[:4]:
         user = f"find|<query>\n{query}\n</query>|<document>\n{passage}\n</document>|Yes?"
-        ids = tokens(f"<|im_start|>user\n{user}<|im_end|>\n", add_special_tokens=False, return_tensors="pt")[
-            "input_ids"
-        ]
+        coded = tokens(f"<|im_start|>user\n{user}<|im_end|>\n", add_special_tokens=False, return_tensors="pt")
         with torch.no_grad():
-            shares = torch.softmax(model(input_ids=ids).logits[0, -1].double(), 0)
+            shares = torch.softmax(model(input_ids=coded["input_ids"]).logits[0, -1].double(), 0)
         yes, no = (sum(shares[i].item() for i, word in enumerate(words) if word == said) for said in ("yes", "no"))
         expected.append(math.log(yes) - math.log(no))
     with running_service("chat", tmp_path / "model") as running:
@@ -76,12 +74,6 @@ def test_a_label_is_the_difference_of_log_probabilities_of_a_real_model(tmp_path
 def test_log_probabilities_are_labels_whatever_fails_on_the_way(service, fault):
     reranker = load(service, fault, "?deadline=0.5", threads=1 if fault else None)
     assert reranker.predict(PAIRS[:6]) == pytest.approx(EXPECTED[:6], abs=1e-9)
-
-
-def test_requests_are_sent_at_the_same_time_and_no_more_than_are_allowed(service):
-    for threads, expected in ((1, 1), (3, 3)):
-        load(service, f"together{threads}", "?answer=yes_no", threads=threads).predict(PAIRS)
-        assert service.get("counts")["together"][f"together{threads}"] == expected
 
 
 @pytest.mark.parametrize("fault", ["mute", "strict"])
@@ -103,11 +95,10 @@ def test_the_label_by_hand(service, fault, label):
 
 @pytest.mark.parametrize(
     ("fault", "options"),
-    [("wordy", "?answer=yes_no"), ("nan", "?answer=yes_no"), ("mute", "?answer=yes_no"), ("wordy", "?answer=grades"),
-     ("beyond", "?answer=grades")],
-)  # fmt: skip
+    [("wordy", "yes_no"), ("nan", "yes_no"), ("mute", "yes_no"), ("wordy", "grades"), ("beyond", "grades")],
+)
 def test_an_answer_that_is_no_label_is_an_error_that_names_query_and_document(service, fault, options, tmp_path):
-    with CachedReranker(load(service, fault, options), tmp_path / "scores") as reranker:
+    with CachedReranker(load(service, fault, f"?answer={options}"), tmp_path / "scores") as reranker:
         with pytest.raises(TourError, match=r"2 of 2 answers .* to the query 'query \d' and the document 'passage x"):
             reranker.predict(PAIRS[1:3])
         assert np.isnan(reranker.lookup(PAIRS)).all()
@@ -137,23 +128,18 @@ def test_what_was_labelled_before_a_failure_is_not_paid_again(service, tmp_path)
 
 def test_tokens_and_money_are_counted(service, tmp_path):
     prompt = tmp_path / "prompt.toml"
-    prompt.write_text('user = "{query} {document} {question}"\n[yes_no]\nquestion = "so?"\n'
-                      '[price]\ncurrency = "EUR"\nprompt = 2.0\nanswer = 10.0\n')  # fmt: skip
+    price = '[price]\ncurrency = "EUR"\nprompt = 2.0\nanswer = 10.0\n'
+    prompt.write_text(f'user = "{{query}} {{document}} {{question}}"\n[yes_no]\nquestion = "so?"\n{price}')
     reranker = load(service, options="?answer=yes_no", prompt=str(prompt))
     reranker.predict([("a b", "c d e"), ("a b", "c")])
     words = (4 + 5 + 1) + (4 + 3 + 1)
-    assert reranker.spent() == {
-        "requests": 2, "prompt tokens": words, "answer tokens": 2, "EUR": pytest.approx((words * 2 + 2 * 10) / 1e6),
-    }  # fmt: skip
+    euros = pytest.approx((words * 2 + 2 * 10) / 1e6)
+    assert reranker.spent() == {"requests": 2, "prompt tokens": words, "answer tokens": 2, "EUR": euros}
 
 
 def test_the_fingerprint_is_of_the_model_the_prompt_and_the_instruction(service, tmp_path):
-    files = {
-        "same": "",
-        "longer": "max_characters = 9000",
-        "other": '[yes_no]\nyes = "true"',
-        "grades": "[grades]\nmost = 4",
-    }
+    files = {"same": "", "longer": "max_characters = 9000", "grades": "[grades]\nmost = 4"}
+    files["other"] = '[yes_no]\nyes = "true"'
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     prints = {name: load(service, prompt=str(tmp_path / name)).fingerprint for name in files}
@@ -187,20 +173,15 @@ def test_keys_come_from_the_environment_and_that_of_openai_is_for_openai_alone(s
         ("chat:http://h/v1#m", {"prompt": "colour = 1"}, "colour"),
         ("chat:http://h/v1#m", {"prompt": 'user = "{query} {question}"'}, "{document}"),
         ("chat:http://h/v1#m", {"prompt": "[price]\nprompt = 1"}, "currency"),
-        ("chat:http://h/v1#m", {"prompt": "[price]\ncurrency = 'EUR'\nprompt = '1'\nanswer = 1"}, "currency"),
         ("chat:http://127.0.0.1:1/v1?retries=0#m", {}, "gave no answer"),
         ("default", {"instruction": "find"}, "chat model"),
+        ("chat:SERVICE/shapeless/chat/v1#m", {}, "without choices"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_used_is_refused(tmp_path, address, options, word):
+)
+def test_what_cannot_be_used_is_refused(service, tmp_path, address, options, word):
     if " = " in options.get("prompt", ""):
         (tmp_path / "prompt.toml").write_text(options["prompt"])
         options = {"prompt": str(tmp_path / "prompt.toml")}
     with pytest.raises(TourError, match=word) as refused:
-        load_reranker(address, **options)
+        load_reranker(address.replace("SERVICE/", service.url("")), **options)
     assert "s3cret" not in str(refused.value)
-
-
-def test_an_answer_of_another_kind_of_service_is_refused(service):
-    with pytest.raises(TourError, match="without choices"):
-        load(service, "shapeless")

@@ -31,7 +31,7 @@ from reranker_families import (
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import load_reranker, load_reranker_later
 from tour_pyserini.rerankers.language_models import FAMILIES as PROMPTS
-from tour_pyserini.rerankers.language_models import PromptTokens, choose_prompt
+from tour_pyserini.rerankers.language_models import PromptTokens
 from tour_pyserini.rerankers.loading import LazyReranker
 from tour_pyserini.support import model_files
 
@@ -74,7 +74,7 @@ def test_scores_are_those_of_the_reference(family, saved):
     np.testing.assert_allclose(other.predict(PAIRS[::-1])[::-1], expected, **CLOSE)
 
 
-@pytest.mark.parametrize("family", ["LogitScore", "bert", "qwen3-reranker"])
+@pytest.mark.parametrize("family", ["LogitScore", "qwen3-reranker"])
 def test_a_name_on_the_hub_has_the_scores_of_its_folder(family, copied, tmp_path, monkeypatch):
     """Only the files that are asked for are there after a download."""
     folder, snapshot = copied(family), tmp_path / "snapshot"
@@ -86,9 +86,7 @@ def test_a_name_on_the_hub_has_the_scores_of_its_folder(family, copied, tmp_path
 
 
 def swapped_answers(text):
-    settings = json.loads(text)
-    yes, no = settings["true_token_id"], settings["false_token_id"]
-    return json.dumps(settings | {"true_token_id": no, "false_token_id": yes})
+    return text.replace("true_token", "other").replace("false_token", "true_token").replace("other", "false_token")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +94,11 @@ def swapped_answers(text):
     [
         ("qwen3 classifier, chat template", "chat_template.jinja", lambda text: text.replace("Judge", "Decide")),
         ("LogitScore", "1_LogitScore/config.json", swapped_answers),
+        (
+            "qwen3 classifier, by name",
+            "config.json",
+            lambda text: text.replace("1e-06", "1e-05"),
+        ),
         ("default prompt", "config_sentence_transformers.json", lambda text: text.replace("search for", "find")),
     ],
 )
@@ -109,32 +112,22 @@ def test_every_file_that_changes_scores_changes_the_fingerprint(family, file, ch
     second = load_reranker_later(folder)
     assert not isinstance(second, LazyReranker)
     assert second.fingerprint != first.fingerprint
-
-
-def test_the_name_of_a_folder_counts_for_its_memo(copied):
-    folder = copied("qwen3 classifier, by name")
-    prompted = load_reranker_later(folder)
-    link = folder.with_name("another")
-    link.symlink_to(folder)
-    plain = load_reranker_later(link)
-    assert not isinstance(plain, LazyReranker)
-    assert plain.fingerprint != prompted.fingerprint
+    if family == "qwen3 classifier, by name":  # the name of a folder counts too
+        (link := folder.with_name("another")).symlink_to(folder)
+        assert load_reranker_later(link).fingerprint not in (first.fingerprint, second.fingerprint)
 
 
 @pytest.mark.parametrize("family", HALF)
-def test_half_precision_is_close_to_single_precision_and_the_score_depends_only_on_the_pair(family, saved):
-    folder = saved(family)
+def test_half_precision_is_close_and_if_it_is_stored_it_runs_in_single_precision_unless_it_is_large(
+    family, copied, monkeypatch
+):
+    folder = copied(family)
     exact, half = (load_reranker(folder, max_length=LENGTH, dtype=dtype) for dtype in ("auto", "bfloat16"))
     assert half.fingerprint != exact.fingerprint
     assert exact.fingerprint == load_reranker(folder, max_length=LENGTH, dtype="float32").fingerprint
     expected, scores = exact.predict(PAIRS), half.predict(PAIRS)
     assert 0 < np.median(np.abs(scores - expected)) < 0.2 * np.ptp(expected)
     assert [half.predict([pair])[0] for pair in PAIRS] == scores.tolist()
-
-
-@pytest.mark.parametrize("family", HALF)
-def test_stored_half_precision_runs_in_single_precision_unless_it_is_large(family, copied, monkeypatch):
-    folder = copied(family)
     config = transformers.AutoConfig.from_pretrained(folder)
     model = getattr(transformers, config.architectures[0]).from_pretrained(folder, dtype=torch.bfloat16)
     model.save_pretrained(folder)
@@ -153,9 +146,9 @@ def test_monot5_cuts_a_long_query_to_half_of_the_room(saved):
     assert load_reranker(folder, max_length=64).fingerprint != load_reranker(folder, max_length=65).fingerprint
 
 
-@pytest.fixture
-def language_model(tmp_path):
-    folder = tmp_path / "mine"
+@pytest.fixture(scope="module")
+def language_model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "mine"
     save_answers("qwen3", chat_template=CHAT_ONLY)(folder)
     return folder
 
@@ -180,11 +173,8 @@ def test_the_user_can_name_the_family_or_give_a_prompt_in_a_file(language_model,
 
 def test_a_classifier_of_chats_needs_to_be_told_what_it_reads(tmp_path):
     folder = tmp_path / "chat"
-    settings = {"chat_template": CHAT_ONLY}
-    save_model(
-        folder, "qwen3", "SequenceClassification", layout="plain", token_settings=settings, num_labels=1,
-        pad_token_id=0, **DECODER,
-    )  # fmt: skip
+    settings = {"token_settings": {"chat_template": CHAT_ONLY}, "num_labels": 1, "pad_token_id": 0}
+    save_model(folder, "qwen3", "SequenceClassification", layout="plain", **settings, **DECODER)
     with pytest.raises(TourError, match="--reranker-prompt: pair"):
         load_reranker(folder)
     plain = load_reranker(folder, max_length=LENGTH, prompt="pair")
@@ -193,46 +183,23 @@ def test_a_classifier_of_chats_needs_to_be_told_what_it_reads(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("prompt", "options", "word"),
+    ("family", "prompt", "options", "word"),
     [
-        (None, {}, "--reranker-prompt"),
-        ("pair", {}, "--reranker-prompt"),
-        ("qwen4", {}, "neither one of the prompts"),
-        ({"prompt": "{query}{passage}", "yes": "undoubtedly"}, {}, "undoubtedly"),
-        ({"prompt": "{query}{passage}", "yes": "yes", "true": 1}, {}, "JSON file"),
-        ({"prompt": "{query}{passage}"}, {}, "JSON file"),
-        ({"prompt": "{passage} then {query}", "yes": "yes"}, {}, "once"),
-        ({"prompt": "{query} {query} {passage}", "yes": "yes"}, {}, "once"),
-        ("qwen3-reranker", {"max_length": 50}, "--reranker-max-length"),
+        (None, None, {}, "--reranker-prompt"),
+        (None, "qwen4", {}, "neither one of the prompts"),
+        (None, {"prompt": "{query}{passage}", "yes": "undoubtedly"}, {}, "undoubtedly"),
+        (None, {"prompt": "{query}{passage}", "yes": "yes", "true": 1}, {}, "JSON file"),
+        (None, {"prompt": "{passage} then {query}", "yes": "yes"}, {}, "once"),
+        (None, "qwen3-reranker", {"max_length": 50}, "--reranker-max-length"),
+        *((family, "qwen3-reranker", {}, "no prompt") for family in ("monot5", "onnx folder", "LogitScore")),
     ],
 )
-def test_a_language_model_without_a_prompt_that_fits_is_refused(language_model, tmp_path, prompt, options, word):
+def test_a_prompt_that_does_not_fit_is_refused(language_model, saved, tmp_path, family, prompt, options, word):
     if isinstance(prompt, dict):
         (tmp_path / "prompt.json").write_text(json.dumps(prompt))
         prompt = str(tmp_path / "prompt.json")
     with pytest.raises(TourError, match=word):
-        load_reranker(language_model, prompt=prompt, **options)
-
-
-@pytest.mark.parametrize("family", ["monot5", "onnx folder", "LogitScore"])
-def test_a_prompt_for_a_model_that_has_its_own_is_refused(family, saved):
-    with pytest.raises(TourError, match="no prompt"):
-        load_reranker(saved(family), prompt="qwen3-reranker")
-
-
-@pytest.mark.parametrize(
-    ("model_type", "name", "expected"),
-    [
-        ("qwen3", "models/qwen3-reranker-0.6b-seq-cls", "qwen3-reranker"),
-        ("qwen3", "Qwen/Qwen3-0.6B", None),
-        ("bert", "distilled-from-qwen3-reranker-8b", None),
-        ("qwen2", "mixedbread-ai/mxbai-rerank-large-v2", "mxbai-rerank-v2"),
-        ("gemma", "BAAI/bge-reranker-v2-gemma", "bge-reranker-v2-gemma"),
-    ],
-)
-def test_a_family_is_known_by_architecture_and_name(model_type, name, expected, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": model_type}))
-    assert choose_prompt(tmp_path, None, name=name) == (PROMPTS[expected][0] if expected else None)
+        load_reranker(saved(family) if family else language_model, prompt=prompt, **options)
 
 
 @pytest.mark.parametrize("family", PROMPTS)

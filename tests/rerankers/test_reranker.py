@@ -29,27 +29,22 @@ class InParts(PartsReranker):
 
 def test_finite_scores_are_returned_as_float64():
     scores = score_pairs(Fixed([1, 2.5]), PAIRS)
-    assert scores.tolist() == [1.0, 2.5]
-    assert scores.dtype == np.float64
+    assert (scores.tolist(), scores.dtype) == ([1.0, 2.5], np.float64)
     assert score_pairs(Fixed(None), []).shape == (0,)  # predict is not called
 
 
 class Titles(PartsReranker):
-    """Scores the length of the title, in parts of two, and records what it was asked for."""
+    """Scores the length of the title, pair by pair, and records what it was asked for."""
 
-    fingerprint = "titles"
-
-    def __init__(self):
-        self.asked = []
+    fingerprint, asked = "titles", ()
 
     def reads(self, passage):
         return "|".join(passage.parts)
 
     def predict_parts(self, pairs):
-        self.asked += pairs
-        for start in range(0, len(pairs), 2):
-            part = pairs[start : start + 2]
-            yield np.arange(start, start + len(part)), np.array([len(passage.parts[0]) for _, passage in part])
+        self.asked = pairs
+        for position, (_, passage) in enumerate(pairs):
+            yield np.array([position]), np.array([len(passage.parts[0])])
 
 
 def test_a_cache_scores_repeated_pairs_once_and_progress_counts_them_all(tmp_path):

@@ -196,15 +196,14 @@ def test_it_is_refused_unless_it_is_asked_for_and_is_part_of_the_fingerprint(own
     assert load_reranker(own_code, trust_remote_code=True).fingerprint != trusted.fingerprint
 
 
+DENSE = "sentence_transformers.base.modules.Dense"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "word"),
     [
         ("modules.json", [{"path": "", "type": "own.Transformer"}], r"own\.Transformer in modules\.json"),
-        (
-            "modules.json",
-            [{"path": "../other", "type": "sentence_transformers.base.modules.Dense"}],
-            "not in the folder",
-        ),
+        ("modules.json", [{"path": "../other", "type": DENSE}], "not in the folder"),
         ("0_Transformer/config.json", {"auto_map": {"AutoModel": ["own.Model", None]}}, "auto_map in 0_Transformer"),
     ],
 )

@@ -19,9 +19,8 @@ from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, cross_encoders, load_reranker, local_reranker
+from tour_pyserini.rerankers import CachedReranker, cross_encoders, load_reranker
 
-BOUND = 1.25  # in logits; 600 such pairs differed by 0.98 at most, with a median of 0.08
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 LIBRARY = [family for family, row in FAMILIES.items() if row.engine == "sentence-transformers"]
 
@@ -92,21 +91,6 @@ def save(folder: Path, family: str) -> Path:
     return folder
 
 
-def test_the_weights_are_checked_once(tmp_path, monkeypatch):
-    folder = save(tmp_path, "LogitScore")
-    load_reranker(folder)
-    monkeypatch.setattr(local_reranker.Checkpoint, "read", lambda *_, **__: pytest.fail("read again"))
-    load_reranker(folder)
-
-
-def test_the_length_that_the_folder_declares_counts(tmp_path):
-    folder = save(tmp_path, "default prompt")
-    settings = json.loads((folder / "sentence_bert_config.json").read_text())
-    (folder / "sentence_bert_config.json").write_text(json.dumps(settings | {"max_seq_length": 30}))
-    reranker = load_reranker(folder, max_length=LENGTH)
-    assert reranker.predict(PAIRS).tolist() == load_reranker(folder, max_length=30).predict(PAIRS).tolist()
-
-
 def drop_dense(folder):
     modules = json.loads((folder / "modules.json").read_text())[:2]
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -118,12 +102,9 @@ def drop_head(folder):
     save_file({name: value for name, value in weights.items() if name != "score.weight"}, folder / "model.safetensors")
 
 
-def change_settings(**changes):
-    def change(folder):
-        path = folder / "config_sentence_transformers.json"
-        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-    return change
+def make_bi_encoder(folder):
+    path = folder / "config_sentence_transformers.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": "SentenceTransformer"}))
 
 
 def save_three_outputs(folder):
@@ -138,7 +119,7 @@ CHAT = "qwen3 classifier, chat template"
     ("family", "change", "options", "word"),
     [
         ("Dense", drop_dense, {}, "bi-encoder"),
-        ("Dense", change_settings(model_type="SentenceTransformer"), {}, "bi-encoder"),
+        ("Dense", make_bi_encoder, {}, "bi-encoder"),
         (CHAT, drop_head, {}, r"score\.weight"),
         (CHAT, save_three_outputs, {}, "3 outputs"),
         ("LogitScore", None, {"max_length": 40}, "room"),
@@ -170,4 +151,4 @@ def test_the_logits_of_all_three_libraries_agree_on_a_real_model(shared):
     for way in (model, folder):
         np.testing.assert_allclose(load_reranker(way).predict(pairs), expected, atol=1e-4)
     difference = np.abs(load_reranker("default").predict(pairs) - expected)
-    assert difference.max() < BOUND and np.median(difference) < 0.2
+    assert difference.max() < 1.25 and np.median(difference) < 0.2  # logits; of 600 such pairs: 0.98, and 0.08
