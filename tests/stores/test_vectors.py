@@ -20,13 +20,8 @@ def made(factory):
 
 
 @pytest.fixture
-def sources(monkeypatch):
-    """No registered sources, before and after the test."""
-    monkeypatch.setattr(vectors_module, "_sources", {})
-
-
-@pytest.fixture
 def collection(tmp_path, monkeypatch):
+    monkeypatch.setattr(vectors_module, "_sources", {})  # none are registered
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
     return ToyCollection(tmp_path, index=made("PQ4x4"))
 
@@ -43,7 +38,8 @@ def test_compressed_indexes_warn_and_accept_exact_vectors(collection, tmp_path, 
     assert not np.allclose(opened(collection, None)(IDS), collection.vectors[IDS], atol=1e-3)
     assert "compressed" in caplog.text and "--vectors" in caplog.text
     flat = collection.write(made("Flat"), tmp_path / "flat")
-    for spec in (str(flat), flat, collection.vectors.__getitem__):
+    lines = write_lines(tmp_path / "encoded", records_of(collection)[::-1])  # in another order
+    for spec in (str(flat), flat, collection.vectors.__getitem__, lines, lines):  # then from the converted file
         assert np.array_equal(opened(collection, spec)(IDS), collection.vectors[IDS])
 
 
@@ -54,9 +50,8 @@ def write_lines(folder, records):
 
 
 def records_of(collection):
-    return [
-        {"id": docid, "vector": row.tolist()} for docid, row in zip(collection.docids, collection.vectors, strict=True)
-    ]
+    rows = zip(collection.docids, collection.vectors.tolist(), strict=True)
+    return [{"id": docid, "vector": row} for docid, row in rows]
 
 
 def wrong(look_up):
@@ -65,12 +60,6 @@ def wrong(look_up):
         return "wrong:"
 
     return register
-
-
-def test_encoded_json_lines_may_have_another_order(collection, tmp_path):
-    folder = write_lines(tmp_path / "encoded", records_of(collection)[::-1])
-    for _ in range(2):  # the second time from the converted file
-        assert np.array_equal(opened(collection, folder)(IDS), collection.vectors[IDS])
 
 
 @pytest.mark.parametrize(
@@ -90,12 +79,12 @@ def test_encoded_json_lines_may_have_another_order(collection, tmp_path):
         (wrong(lambda ids: np.full((len(ids), DIMENSION), np.nan)), "'d7'.*NaN"),
     ],
 )
-def test_vectors_that_do_not_fit_are_refused(collection, tmp_path, sources, spec, word):
+def test_vectors_that_do_not_fit_are_refused(collection, tmp_path, spec, word):
     with pytest.raises(TourError, match=word):
         opened(collection, spec(collection, tmp_path / "encoded"))(np.array([7]))
 
 
-def test_a_source_is_opened_by_its_name_unless_there_is_such_a_folder(collection, tmp_path, sources, monkeypatch):
+def test_a_source_is_opened_by_its_name_unless_there_is_such_a_folder(collection, tmp_path, monkeypatch):
     asked = []
 
     def open_array(path, *, docids, dimension):
