@@ -2,7 +2,6 @@
 
 import pytest
 
-from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.answers import main as answers
 from tour_pyserini.command import run
 
@@ -42,14 +41,6 @@ def test_runs_or_a_corpus_are_judged(files, capsys, caplog, more, lines):
     said = f"out/qrels: {len(lines)} judgements of 3 questions, {answered} of them with an answer"
     assert capsys.readouterr().err.startswith(said)
     assert ("--regex off" in caplog.text) == (more == "--topics curated.tsv")
-
-
-def test_from_python_in_two_processes(files):
-    documents = [f'{{"_id": "d{at}", "title": "", "text": "ann lee {at}"}}\n' for at in range(600)]
-    (files / "corpus.jsonl").write_text("".join(documents))
-    done = judge(JudgeRequest(topics="topics.tsv", corpus="corpus.jsonl", output="qrels", processes=2))
-    assert done[1:5] == (602, 3, 1, False) and done.seconds > 0
-    assert done.output.read_text().splitlines()[599:] == ["0 0 d599 1", "1 0 no-passage 0", "2 0 no-passage 0"]
 
 
 @pytest.mark.parametrize(

@@ -77,16 +77,14 @@ def test_a_missing_package_names_the_pip_command(monkeypatch, name, module, inst
     assert status == ("optional" if "tour_pyserini" in install else "missing")
 
 
-@pytest.mark.parametrize(
-    ("source", "options"), [("raise OSError('libgomp.so.1')", "--no-deps "), ("import no_such_dependency", "")]
-)
-def test_a_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path, source, options):
-    (tmp_path / "onnx.py").write_text(source)
+def test_a_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "onnx", raising=False)
-    status, found = finding("onnx")
-    assert status == "problem" and f"pip install --force-reinstall {options}onnx" in found
-    assert finding("onnx", load=False)[0] == "ok"
+    for source, options in (("raise OSError('libgomp.so.1')", "--no-deps "), ("import no_such_dependency", "")):
+        (tmp_path / "onnx.py").write_text(source)
+        monkeypatch.delitem(sys.modules, "onnx", raising=False)
+        status, found = finding("onnx")
+        assert status == "problem" and f"pip install --force-reinstall {options}onnx" in found
+        assert finding("onnx", load=False)[0] == "ok"
 
 
 @pytest.mark.parametrize("tampered", [False, True])

@@ -128,9 +128,8 @@ def test_more_workers_than_processors_are_refused(cluster, request_, tmp_path):
 
 
 def test_shards_can_be_searched_by_ray(cluster, request_, tmp_path):
-    search(replace(request_, shard="2/2"))
-    search(spread(request_, tmp_path, shard="2/2"))
-    assert (tmp_path / "one.trec.shard-2-of-2").read_bytes() == (tmp_path / "ray.trec.shard-2-of-2").read_bytes()
+    runs = [search(replace(each, shard="2/2")).output for each in (request_, spread(request_, tmp_path))]
+    assert runs[0].read_bytes() == runs[1].read_bytes()
 
 
 def test_the_address_of_a_client_and_of_nobody_are_refused(request_, tmp_path):

@@ -44,7 +44,8 @@ def collection(folder, tiny):
     @functools.cache
     def address(engine):
         found = ADDRESSES[engine].format(postgres() if engine == "pgvector" else folder)
-        index.main(flags(tiny, folder / "corpus.jsonl", found, "--bm25"))
+        bm25 = [] if engine == "pgvector" else ["--bm25"]
+        index.main(flags(tiny, folder / "corpus.jsonl", found, *bm25))
         return found
 
     return address

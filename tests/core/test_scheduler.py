@@ -10,7 +10,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.label_pool import LabelPool
 from tour_pyserini.core.method import METHODS, Label, Neighbours, Outcome, Search, StopReason, method
 from tour_pyserini.core.settings import MethodSettings
-from tour_pyserini.errors import RequestError, TourError
+from tour_pyserini.errors import TourError
 
 
 def summary(task):
@@ -64,21 +64,6 @@ def test_a_preview_is_what_a_deadline_would_leave(name):
         if stopped.outcome.stop is StopReason.DEADLINE:
             assert stopped.outcome.ranking.ids.tolist() == preview.ranking.ids.tolist()
     assert len(corpus.labelled) >= len(task.labels)
-
-
-def test_what_a_query_excludes_is_never_found():
-    corpus, queries, _ = world(4, size=50, queries=6)
-    for name in METHODS:
-        for task in corpus.run(queries, TourConfig(name), excluded=7):
-            assert 7 not in task.outcome.ranking.ids.tolist()
-            assert 7 not in task.labels
-
-
-def test_a_vector_that_diverges_is_named():
-    corpus, queries, _ = world(5, size=50, queries=6)
-    with pytest.raises(RequestError, match="'3'"), np.errstate(all="ignore"):
-        queries[3] = np.inf
-        corpus.run(queries, TourConfig("dense"))
 
 
 def test_neighbours_are_found_without_signals():

@@ -99,32 +99,24 @@ def test_every_document_is_read_back_unchanged(tmp_path_factory, documents, asci
     assert dict(texts) == {docid: Passage(*both) for docid, both in documents.items()}
 
 
-@pytest.mark.parametrize(
-    ("line", "word"),
-    [
-        (b"{not json", "line 3 .*JSON"),
-        (b'{"text": "x"}', "no id"),
-        (b'{"_id": "a", "text": "x"}', "the id 'a' twice"),
-        (b'{"_id": "b", "text": "caf\xe9"}', "UTF-8"),
-    ],
-)
-def test_lines_that_are_refused(tmp_path, line, word):
-    path = tmp_path / "c.jsonl"
-    path.write_bytes(f"{json.dumps(A)}\n{json.dumps(B)}\n".encode() + line + b"\n")
-    with pytest.raises(TourError, match=rf"c\.jsonl.*{word}"):
-        BeirTexts(path)
+BEFORE = b'{"_id": "a", "text": "one"}\n{"_id": "b", "text": "two"}\n'
 
 
 @pytest.mark.parametrize(
     ("name", "content", "word"),
     [
-        ("corpus.jsonl", b"", "no document"),
-        ("corpus.jsonl.zip", b"x", "unpack"),
+        ("c.jsonl", BEFORE + b"{not json", r"c\.jsonl.*line 3 .*JSON"),
+        ("c.jsonl", BEFORE + b'{"text": "x"}', r"c\.jsonl.*no id"),
+        ("c.jsonl", BEFORE + b'{"_id": "a", "text": "x"}', r"c\.jsonl.*the id 'a' twice"),
+        ("c.jsonl", BEFORE + b'{"_id": "c", "text": "caf\xe9"}', r"c\.jsonl.*UTF-8"),
+        ("c.jsonl", BEFORE + b'{"_id": "c", "text": null}', r"c\.jsonl.*no text"),
+        ("c.jsonl", b"", "no document"),
+        ("c.jsonl.zip", b"x", "unpack"),
         ("folder", None, "neither"),
         ("nothing.jsonl", None, "not found"),
     ],
 )
-def test_paths_that_are_refused(tmp_path, name, content, word):
+def test_refusals(tmp_path, name, content, word):
     (tmp_path / "folder").mkdir()
     if content is not None:
         (tmp_path / name).write_bytes(content)

@@ -81,13 +81,8 @@ def test_nothing_that_does_not_pass_is_found_labelled_or_seen(collection, config
 @pytest.mark.parametrize("config", ["dense", "tour", "hard"])
 def test_with_vectors_alone_the_list_is_that_of_an_index_of_what_passes(collection, config):
     rows = [i for i in range(60) if i % 5 in (1, 2)]
-    part = TourSearcher.from_vectors(
-        collection.vectors[rows],
-        {f"d{i}": collection.texts[f"d{i}"] for i in rows},
-        collection.encoder.encode,
-        HashReranker(),
-        CONFIGS[config],
-    )
+    texts, encode = {f"d{i}": collection.texts[f"d{i}"] for i in rows}, collection.encoder.encode
+    part = TourSearcher.from_vectors(collection.vectors[rows], texts, encode, HashReranker(), CONFIGS[config])
     whole = searcher(collection, CONFIGS[config])
     for query in collection.queries:
         ours, theirs = whole.search(query, k=30, filter={"part": {"in": [1, 2]}}), part.search(query, k=30)
@@ -97,13 +92,10 @@ def test_with_vectors_alone_the_list_is_that_of_an_index_of_what_passes(collecti
 def test_queries_with_different_filters_advance_together(collection):
     tour = searcher(collection, CONFIGS["tour"], signals=[QuerySignal(words)], remove_query=True)
     filters = [None, {"part": 1}, ["d3", "d4", "d5"], {"part": 1}, {"year": {"lt": 2000}}]
-    tasks = [
-        task
-        for query, wanted in zip(collection.queries, filters, strict=False)
-        for task in tour.tasks([query], ["d6"], 10, filter=wanted)
-    ]
+    pairs = list(zip(collection.queries, filters, strict=False))
+    tasks = [task for query, wanted in pairs for task in tour.tasks([query], ["d6"], 10, filter=wanted)]
     tour.scheduler().run(tasks, tour._labeller(None))
-    for query, wanted, task in zip(collection.queries, filters, tasks, strict=False):
+    for (query, wanted), task in zip(pairs, tasks, strict=True):
         (alone,) = tour.run([query], ["d6"], 10, filter=wanted)
         assert alone.result.ranking.ids.tolist() == task.result.ranking.ids.tolist()
         assert np.array_equal(alone.result.vector, task.result.vector)

@@ -57,13 +57,9 @@ def test_the_path_by_hand():
     # Four documents on two axes; the re-ranker wants the one that is third by similarity.
     vectors = np.float32([[1, 0], [0.9, 0], [0.5, 0.5], [0, 1]])
     labels = {"a": 0.0, "b": 1.0, "c": 5.0, "d": 3.0}
-    searcher = TourSearcher.from_vectors(
-        vectors,
-        {name: name for name in labels},
-        lambda query: np.float32([1, 0]),
-        lambda pairs: [labels[passage] for _, passage in pairs],
-        TourConfig("rerank", depth=3, score_weight=1.0),
-    )
+    texts, config = {name: name for name in labels}, TourConfig("rerank", depth=3, score_weight=1.0)
+    score = lambda pairs: [labels[passage] for _, passage in pairs]  # noqa: E731
+    searcher = TourSearcher.from_vectors(vectors, texts, lambda query: np.float32([1, 0]), score, config)
     path = search_path(searcher, "q", k=3)
     hits = [(hit.docid, hit.rank_before, hit.label) for hit in path.hits]
     assert hits == [("c", 3, 5.0), ("b", 2, 1.0), ("a", 1, 0.0)]
