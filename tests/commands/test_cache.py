@@ -3,7 +3,6 @@
 import contextlib
 import sqlite3
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import CachedReranker, SqliteScores
 from tour_pyserini.support.sqlite_cache import Model
 
-ROOT = Path(__file__).resolve().parents[2]
 PAIRS = [("q", str(number)) for number in range(3000)]
 
 

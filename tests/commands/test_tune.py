@@ -27,7 +27,7 @@ def knowing(queries, k):
     return docids, [[float(-rank) for rank in range(len(one))] for one in docids]
 
 
-def test_settings_are_written_that_searches_read(files, tmp_path, capsys):
+def test_settings_are_written_that_searches_read(files, tmp_path):
     given = {**files, "reranker": HashReranker(), "no_cache": True, "sparse": (knowing,)}
     request = TuneRequest(
         **given, qrels=str(tmp_path / "qrels"), output=str(tmp_path / "tuned.toml"), picture=str(tmp_path / "a.png")

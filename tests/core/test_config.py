@@ -111,7 +111,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_wrong_is_refused_in_one_sentence(text, tmp_path):
+def test_what_is_wrong_is_refused_in_one_sentence(text):
     with pytest.raises(TourError, match=REFUSED[text]):
         TourConfig.parse(text)
 

@@ -1,4 +1,4 @@
-"""Data sets of ir_datasets: one that is registered here, one in its cache folder, and one that cannot be had."""
+"""Data sets of ir_datasets: one that is registered here, and one that cannot be had."""
 
 import os
 import subprocess

@@ -165,7 +165,7 @@ def test_the_command_picks_the_most_improved_query(tmp_path, capsys):
         main([*flags, "--output", str(trace)])
 
 
-def test_a_trace_with_vectors_gives_a_map(small, models, capsys):
+def test_a_trace_with_vectors_gives_a_map(small, models):
     small.command("--condition", "dense", "--index", "flat")
     index = small.folder / "indexes" / "letters.tiny.flat"
     shared = ["--topics", small.folder / "topics.tsv", "--corpus", small.folder / "corpus.jsonl", "--index", index]

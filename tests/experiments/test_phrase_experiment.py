@@ -101,7 +101,7 @@ def test_packed_runs_are_judged_by_their_answers_while_they_are_there(case, caps
         case.command("--report", collections=folder)
 
 
-def test_a_limit_takes_some_of_the_questions_judged_by_their_answers(case, capsys):
+def test_a_limit_takes_some_of_the_questions_judged_by_their_answers(case):
     limited = {"nq": {**DEFINITION["collections"]["nq"], "limit": 2}}
     assert case.command("--condition", "dense", collections=limited) == 0
     assert list(read_record(case.runs / "nq.tiny.flat.dense.trec.gz")["answers"]) == ["q1", "q2"]

@@ -119,16 +119,12 @@ def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
 
 def test_wrong_files_are_refused_before_the_first_search(small, monkeypatch):
     monkeypatch.setattr(running, "search", None)
-    for part, change, says in (
-        (("conditions", "hard", "flags"), {"methd": "x"}, "the condition hard: .*--methd"),
-        (("encoders", "tiny", "index"), {"overwrite": True}, "may not give --overwrite"),
-        (("plugins",), ["nowhere.py"], "nowhere.py is not a Python file"),
+    for change, says in (
+        ({"conditions": {"hard": {"flags": {"methd": "x"}}}, "tables": {}, "figures": {}}, "condition hard: .*--methd"),
+        ({"encoders": {"tiny": {"index": {"overwrite": True}}}}, "may not give --overwrite"),
+        ({"plugins": ["nowhere.py"]}, "nowhere.py is not a Python file"),
     ):
-        values = inside = definition()
-        for key in part[:-1]:
-            inside = inside[key]
-        inside[part[-1]] = change
-        small.write(values)
+        small.write(definition() | change)
         with pytest.raises(TourError, match=says):
             small.command()
     assert not (small.folder / "indexes").exists()

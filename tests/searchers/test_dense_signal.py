@@ -29,11 +29,6 @@ def second(collection, order=None, *, docids=None):
     return SearchedIndex(as_store(vectors[order[: len(names)]]), names, encoder)
 
 
-def lists(searcher, collection, k=30):
-    found = searcher.batch_search(collection.queries, collection.q_ids, k=k)
-    return {q_id: [(hit.docid, hit.score) for hit in hits] for q_id, hits in found.items()}
-
-
 def tour(collection, method="tour", **options):
     index = SearchedIndex(faiss.read_index(str(collection.folder / "index")), collection.docids, collection.encoder)
     return TourSearcher(index, HashReranker(), collection.texts, TourConfig(method), **options)
