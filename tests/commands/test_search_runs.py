@@ -24,21 +24,16 @@ def case(saved, tmp_path):
     def run(*runs, **options):
         given = {**fields, "index": None, "encoded_queries": None, "run": [tmp_path / run for run in runs], **options}
         search(SearchRequest(**given, reranker=HashReranker(), no_cache=True, output=tmp_path / "out.trec"))
-        return read(tmp_path / "out.trec")
+        found = {}
+        for q_id, _, docid, _, score, _ in map(str.split, (tmp_path / "out.trec").read_text().splitlines()):
+            found.setdefault(q_id, {})[docid] = float(score)
+        return found
 
     return collection, run, tmp_path
 
 
 def lines(found):
     return "".join(f"{q} Q0 {d} 1 {score} bm25\n" for q, scores in found.items() for d, score in scores.items())
-
-
-def read(path):
-    found = {}
-    for line in path.read_text().splitlines():
-        q_id, _, docid, _, score, _ = line.split()
-        found.setdefault(q_id, {})[docid] = float(score)
-    return found
 
 
 def label(q_id, docid):

@@ -101,7 +101,6 @@ REFUSED = {
     "step=nan": "finite",
     "early_stopping=maybe": "true or false",
     "depth=1 depth=2": "twice",
-    "learning_rate=1": "hard",
     "dpeth=3": "its settings are",
     "method=rerank aggregation=mean": "linear",
     "method=rerank budget=3": "budget",
@@ -116,10 +115,10 @@ def test_what_is_wrong_is_refused_in_one_sentence(text):
         TourConfig.parse(text)
 
 
-@pytest.mark.parametrize("content", [b"depth = ", b"\xff", b"depth = 0"])
-def test_files_that_hold_no_settings_are_named(content, tmp_path):
-    (tmp_path / "wrong.toml").write_bytes(content)
-    with pytest.raises(TourError, match=r"wrong\.toml"):
-        TourConfig.load(tmp_path / "wrong.toml")
+def test_files_that_hold_no_settings_are_named(tmp_path):
+    for content in (b"depth = ", b"\xff", b"depth = 0"):
+        (tmp_path / "wrong.toml").write_bytes(content)
+        with pytest.raises(TourError, match=r"wrong\.toml"):
+            TourConfig.load(tmp_path / "wrong.toml")
     with pytest.raises(TourError, match=r"none\.toml"):
         TourConfig.load(tmp_path / "none.toml")

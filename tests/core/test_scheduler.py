@@ -100,12 +100,11 @@ def test_a_label_pool_asks_for_a_repeated_candidate_once():
     assert len(corpus.labelled) == len(corpus.fetched) == len(task.labels) == 3
 
 
-@method(MethodSettings)
-def forgetful(query, settings):
-    yield Search(query.vector, query.hits)
-
-
 def test_a_method_that_returns_nothing_is_named():
+    @method(MethodSettings)
+    def forgetful(query, settings):
+        yield Search(query.vector, query.hits)
+
     corpus = MemoryCorpus(np.eye(3), np.zeros((1, 3)))
     with pytest.raises(TourError, match="forgetful"):
         corpus.run(np.array([[1.0, 0.0, 0.0]]), TourConfig(forgetful))

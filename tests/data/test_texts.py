@@ -168,14 +168,14 @@ def test_saved_offsets_are_used_while_the_file_is_unchanged(saved, monkeypatch):
     assert BeirTexts(path)["a"] == "First one"
 
 
-@pytest.mark.parametrize("damage", [lambda raw: raw[:-9], lambda raw: raw[:-12] + b"\0" * 12, lambda raw: b""])
-def test_damaged_offsets_are_replaced(saved, damage):
+def test_damaged_offsets_are_replaced(saved):
     path, folder = saved
-    BeirTexts(path)
-    (file,) = folder.iterdir()
-    file.write_bytes(damage(file.read_bytes()))
-    assert BeirTexts(path)["a"] == "First one"
-    assert len(np.load(file, allow_pickle=False)["starts"]) == 2
+    for damage in (lambda raw: raw[:-9], lambda raw: raw[:-12] + b"\0" * 12, lambda raw: b""):
+        BeirTexts(path)
+        (file,) = folder.iterdir()
+        file.write_bytes(damage(file.read_bytes()))
+        assert BeirTexts(path)["a"] == "First one"
+        assert len(np.load(file, allow_pickle=False)["starts"]) == 2
 
 
 def test_processes_that_open_a_corpus_at_once_all_read_it(tmp_path, monkeypatch):

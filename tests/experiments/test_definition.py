@@ -72,14 +72,11 @@ def test_wrong_values_are_refused_with_file_section_and_key(tmp_path, path, valu
         read(tmp_path, changed(path, value))
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [("title: a\nhits: [1\n", "line 3 is not YAML"), ("a", "mapping"), ("title: a", r"collections: Field required\.$")],
-)
-def test_a_file_that_is_not_an_experiment_is_refused(tmp_path, text, says):
-    (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(TourError, match=rf"a\.yaml.* {says}"):
-        read_experiment(tmp_path / "a.yaml")
+def test_a_file_that_is_not_an_experiment_is_refused(tmp_path):
+    for text, says in (("title: a\nhits: [1\n", "line 3 is not YAML"), ("title: a", r"collections: Field required\.$")):
+        (tmp_path / "a.yaml").write_text(text)
+        with pytest.raises(TourError, match=rf"a\.yaml.* {says}"):
+            read_experiment(tmp_path / "a.yaml")
     with pytest.raises(TourError, match="the experiment nothing does not exist"):
         find_experiment("nothing")
 

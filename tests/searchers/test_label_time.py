@@ -38,9 +38,8 @@ class Simulation:
             call = next_call(waiting, self.cost, now=self.now, least=self.least)
             if call:
                 self._serve(call)
-            waiting = [
-                one for one in waiting if one.left and not one.ended and one.deadline > self.now
-            ]  # who waits stops waiting at the deadline
+            # Who waits stops waiting at the deadline.
+            waiting = [one for one in waiting if one.left and not one.ended and one.deadline > self.now]
         return [int(np.isfinite(request.scores).sum()) for request in requests]
 
     def _serve(self, call):
