@@ -1,11 +1,9 @@
-"""Damaged JSON files in folders that commands continue or read: the message names the folder and the remedy."""
+"""Damaged JSON files in folders that commands continue: the message names the folder and the remedy."""
 
 import numpy as np
 import pytest
-from index_commands import flags, write_corpus
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.index import main as index
 from tour_pyserini.phrases.phrase_index import ROW
 from tour_pyserini.phrases.phrase_index_building import PartialTokens
 from tour_pyserini.stores.index_folder import PartialVectors
@@ -43,12 +41,3 @@ def test_unfinished_work_is_refused_and_stays(tmp_path, content, name):
     file.write_text(before)
     with work(tmp_path / "a"):
         pass  # what was done is still there
-
-
-def test_the_record_of_an_index_whose_vectors_are_used(tiny, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus.jsonl", 3)
-    (tmp_path / "old").mkdir()
-    (tmp_path / "old" / "tour-index.json").write_text("{")
-    with pytest.raises(TourError, match=r"old.*choose other --vectors"):
-        index(flags(tiny, corpus, tmp_path / "new", "--vectors", tmp_path / "old"))
-    assert not (tmp_path / "new").exists()
