@@ -88,17 +88,3 @@ def test_the_record_describes_the_search(request_):
     recorded = search_request(flags)
     assert replace(recorded, reranker=None) == replace(request_, reranker=None)
     assert all(line.endswith(" mine") for line in summary.output.read_text().splitlines())
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"corpus": None}, "--corpus is missing: the method tour reads the passages it labels"),
-        ({"max_words": 3}, "--max-words cannot be used: .* is not a phrase index"),
-        ({"vectors": "encode", "corpus": None, "config": TourConfig("rocchio")}, "--corpus is missing: --vectors"),
-    ],
-)
-def test_a_search_that_cannot_work_is_refused_and_writes_nothing(request_, values, message):
-    with pytest.raises(TourError, match=message):
-        search(replace(request_, **values))
-    assert not Path(request_.output).exists()

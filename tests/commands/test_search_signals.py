@@ -95,19 +95,6 @@ def test_the_command_in_the_record_makes_the_run_of_several_signals_again(folder
     assert (folder / "run.trec").read_text() == several
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--index2", "nowhere"], "there is no folder 'nowhere'"),
-        (["--budget", "20"], "the method dense has no setting 'budget'"),
-        (["--corpus", "{}/corpus.jsonl", "--filter", '{"even": null}'], "eq, in, gt"),
-    ],
-)
-def test_what_does_not_fit_is_refused(folder, more, message):
-    with pytest.raises(TourError, match=message):
-        searched(folder, *(word.replace("{}", str(folder)) for word in more))
-
-
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_run_is_the_same_byte_for_byte(folder, sparse):
     runs, names = set(), {name: folder / file for name, file in {"index": "index", "corpus": "corpus.jsonl"}.items()}
