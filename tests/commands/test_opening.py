@@ -15,17 +15,9 @@ def index(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models" / "gte").mkdir(parents=True)
     monkeypatch.setattr(loading, "encoder_fingerprint", lambda spec, *_, **__: f"print of {spec}")
-    settings = {
-        "encoder": "models/gte",
-        "encoder_fingerprint": "print of models/gte",
-        "encoder_class": None,
-        "pooling": "mean",
-        "l2_norm": True,
-        "prefix": None,
-        "max_length": 256,
-        "fields": ["text", "title"],
-        "asked": {"pooling": "mean", "l2_norm": True},
-    }
+    asked = {"pooling": "mean", "l2_norm": True}
+    settings = {"encoder": "models/gte", "encoder_fingerprint": "print of models/gte", "encoder_class": None, **asked}
+    settings |= {"prefix": None, "max_length": 256, "fields": ["text", "title"], "asked": asked}
     (tmp_path / "tour-index.json").write_text(json.dumps({"settings": settings}))
     return tmp_path
 
@@ -46,13 +38,9 @@ def change(index, **settings):
     (index / "tour-index.json").write_text(json.dumps(record))
 
 
-def test_what_built_the_index_encodes_the_queries(index):
-    assert encoder_options(index, None) == BUILT
-    assert encoder_options(index, "models/gte") == BUILT
+def test_what_built_the_index_encodes_the_queries_with_what_was_asked_for(index):
+    assert encoder_options(index, None) == encoder_options(index, "models/gte") == BUILT
     assert encoder_options(index, "models/gte", pooling="mean") == BUILT
-
-
-def test_what_was_asked_for_and_the_class_are_remembered(index):
     change(index, asked={"truncate_dim": 8}, truncate_dim=8, encoder_class="dpr")
     expected = {**BUILT, "pooling": None, "l2_norm": None, "truncate_dim": 8, "encoder_class": "dpr"}
     assert encoder_options(index, None) == expected

@@ -131,6 +131,7 @@ def damaged_checkpoint(case):
     return {"reranker": folder}
 
 
+RUN = write("run.trec", "q0 Q0 d1 1 1.0 t\n")
 BAD = {
     "folder without index": (lambda case: {"index": case.path}, ["index", "tour_pyserini.index"]),
     "damaged index": (broken_index, ["index"]),
@@ -150,6 +151,13 @@ BAD = {
         ["--corpus is missing", "--vectors"],
     ),
     "words of phrases": (lambda case: {"max_words": 3}, ["--max-words cannot be used", "is not a phrase index"]),
+    "no run": (lambda case: {"run": "none.trec"}, ["none.trec"]),
+    "run of other documents": (write("run.trec", "q0 Q0 other 1 1.0 t\n"), ["'other'"]),
+    "run with vectors alone": (lambda case: {**RUN(case), "index": None}, ["--encoded-queries cannot be used"]),
+    "run with BM25 alone": (
+        lambda case: {**RUN(case), "index": None, "encoded_queries": None, "sparse": "index"},
+        ["--index"],
+    ),
     "no second index": (lambda case: {"index2": "nowhere"}, ["there is no folder 'nowhere'"]),
     "setting of another method": (lambda case: {"method": "dense", "budget": 20}, ["no setting 'budget'"]),
     "filter without a condition": (lambda case: {"filter": '{"even": null}'}, ["eq, in, gt"]),

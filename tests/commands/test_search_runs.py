@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from toy_collection import HashReranker
 
-from tour_pyserini import QuerySignal, TourConfig, TourError, TourSearcher
+from tour_pyserini import QuerySignal, TourConfig, TourSearcher
 from tour_pyserini.data.records import record_path
 from tour_pyserini.encoders.query_vectors import load_encoded_queries
-from tour_pyserini.search import main, search
+from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 
 FOUND = {"q0": {"d3": 9.0, "d1": 8.0, "d7": 2.5, "d5": 2.0}, "q1": {"d2": 5.0, "d0": 1.0}}
@@ -94,22 +94,3 @@ def test_with_vectors_the_query_moves_and_nothing_else_is_found(case):
     dense = run("bm25.trec", **options, config=TourConfig("dense", signal_weight=0.0))
     query = collection.encoder.encode("query 0")
     assert dense["q0"] == pytest.approx({d: collection.vectors[int(d[1:])] @ query for d in FOUND["q0"]}, abs=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("more", "word"),
-    [
-        (["--sparse", "index"], "--index"),
-        (["--run", "none.trec"], "none.trec"),
-        (["--corpus", "none.jsonl"], "none.jsonl"),
-        (["--encoded-queries", "queries"], "--encoded-queries cannot be used"),
-        (["--index", "index", "--run", "other.trec", "--encoded-queries", "queries"], "'other'"),
-    ],
-)
-def test_what_cannot_be_reranked_is_refused(case, monkeypatch, more, word):
-    _, _, folder = case
-    monkeypatch.chdir(folder)
-    (folder / "other.trec").write_text(lines({"q0": {"other": 1.0}}))
-    words = ["--topics", "topics.tsv", "--corpus", "corpus.jsonl", "--run", "bm25.trec"]
-    with pytest.raises(TourError, match=word):
-        main([*words, "--method", "dense", *more])
