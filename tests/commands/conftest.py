@@ -5,6 +5,7 @@ from tiny_encoder import save_encoder
 from toy_collection import ToyCollection
 
 from tour_pyserini import index as indexing
+from tour_pyserini.command import run
 from tour_pyserini.encoders import encoder as encoder_module
 
 
@@ -52,3 +53,22 @@ def no_build(monkeypatch):
             yield
 
     return interrupted()
+
+
+@pytest.fixture
+def refused(tmp_path, capsys):
+    """A command must end with exit code 2 and a sentence with certain words, and leave files as they are."""
+
+    def files():
+        paths = (path for path in tmp_path.rglob("*") if path.is_file() and "cache" not in path.parts)
+        return {path: path.read_bytes() for path in paths}
+
+    def refused(main, words, says):
+        before = files()
+        with pytest.raises(SystemExit) as left:
+            run(lambda _: main(words))
+        said = capsys.readouterr()
+        assert left.value.code == 2 and says in said.err and said.out == ""
+        assert files() == before
+
+    return refused

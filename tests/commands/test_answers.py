@@ -3,7 +3,6 @@
 import pytest
 
 from tour_pyserini.answers import main as answers
-from tour_pyserini.command import run
 
 
 @pytest.fixture
@@ -52,12 +51,8 @@ def test_runs_or_a_corpus_are_judged(files, capsys, caplog, more, lines):
         ("--topics plain.tsv", "no answers"),
     ],
 )
-def test_wrong_input_is_refused_and_nothing_is_written(files, capsys, more, says):
+def test_wrong_input_is_refused_and_nothing_is_written(files, refused, more, says):
     (files / "other.trec").write_text("9 Q0 a 1 2.0 t\n")
     (files / "unknown.trec").write_text("0 Q0 z 1 2.0 t\n")
     (files / "plain.tsv").write_text("1\tone\n")
-    before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: answers([*GIVEN, *more.split()]))
-    assert left.value.code == 2 and says in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in files.rglob("*") if path.is_file()} == before
+    refused(answers, [*GIVEN, *more.split()], says)

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from tour_pyserini.command import run
 from tour_pyserini.compare import CompareRequest, compare_runs
 from tour_pyserini.compare import main as compare
 from tour_pyserini.errors import TourError
@@ -70,15 +69,11 @@ def test_the_comparison_with_a_baseline_and_the_picture(files, capsys):
         ("--measures RR EM@1 --predictions a b", "--topics"),
     ],
 )
-def test_wrong_flags_and_files_are_refused_and_nothing_is_written(files, capsys, more, says):
+def test_wrong_flags_and_files_are_refused_and_nothing_is_written(files, refused, more, says):
     (files / "ids.tsv").write_text("q9\told\n")
     if says == "no query in common":
         (files / "one.trec").write_text("q8 Q0 a 1 2.0 t\n")
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: compare(["qrels.tsv", "one.trec", "two.trec", "--output", "table.txt", *more.split()]))
-    said = capsys.readouterr()
-    assert left.value.code == 2 and says in said.err
-    assert said.out == "" and not (files / "table.txt").exists()
+    refused(compare, ["qrels.tsv", "one.trec", "two.trec", "--output", "table.txt", *more.split()], says)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from tour_pyserini.command import run
 from tour_pyserini.convert import TAG, convert_qrels, main, split_by_overlap
 from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.data.runs import read_rankings
@@ -119,10 +118,6 @@ def test_a_question_is_in_one_split(files, capsys):
         ([*TO_JSON, "--output", "topics.tsv"], "overwrite"),
     ],
 )
-def test_wrong_input_is_refused_and_nothing_is_written(files, capsys, words, says):
+def test_wrong_input_is_refused_and_nothing_is_written(files, refused, words, says):
     (files / "empty.json").write_text('{"0": {"contexts": []}}')
-    before = {path: path.read_bytes() for path in files.iterdir() if path.is_file()}
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: main(words))
-    assert left.value.code == 2 and says in capsys.readouterr().err
-    assert {path: path.read_bytes() for path in files.iterdir() if path.is_file()} == before
+    refused(main, words, says)

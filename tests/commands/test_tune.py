@@ -5,7 +5,6 @@ import pytest
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig
-from tour_pyserini.command import run
 from tour_pyserini.search import SearchRequest, search
 from tour_pyserini.tune import TuneRequest, look, main, tune
 
@@ -77,11 +76,8 @@ def test_what_can_be_said_without_judgements(files):
         ("--qrels few --output tuned.toml --picture a.bmp", "a.bmp"),
     ],
 )
-def test_wrong_input_is_refused_and_nothing_is_written(files, tmp_path, monkeypatch, capsys, more, says):
+def test_wrong_input_is_refused_and_nothing_is_written(files, tmp_path, monkeypatch, refused, more, says):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "few").write_text("q1 0 d1 1\nq2 0 d2 0\n")
     flags = [word for name, value in files.items() for word in (f"--{name.replace('_', '-')}", value)]
-    with pytest.raises(SystemExit) as left:
-        run(lambda _: main([*flags, *more.split()]))
-    assert left.value.code == 2 and says in capsys.readouterr().err
-    assert not (tmp_path / "tuned.toml").exists()
+    refused(main, [*flags, *more.split()], says)
