@@ -87,6 +87,7 @@ REFUSED = [
     (SEARCH, {"tag": "two words"}, "--tag 'two words'"),
     (SEARCH, {"output_format": "kilt"}, "--topics-format kilt"),
     (SEARCH, {"context": "passage", "separator": "|"}, "--separator"),
+    (INDEX, {"corpus": None}, "--corpus is missing"),
     (INDEX, {"fields": ("title", "body")}, "--fields must be one of title, text"),
     (INDEX, {"factory": "SQ8", "pq": True}, "--pq and --factory"),
     (INDEX, {"factory": "SQ8", "nprobe": 3}, "--nprobe is for inverted files"),

@@ -88,6 +88,7 @@ def test_vectors_of_another_index_give_the_same_index_without_encoding(tiny, tmp
         ("--pq --pq-m 4 --pq-nbits 10", "", "1024 centroids"),
         ("--hnsw --M 1", "", "--M 2"),
         ("--max-length 100000", "", "reads at most 512 tokens, not 100000"),
+        ("--max-length 1", "", "needs at least 3 tokens, not 1"),
         ("--vectors flat", "", "another fields"),
         ("--vectors .", "", "not an index that this command made"),
         ("--vectors damaged", "", r"damaged.*choose other --vectors"),

@@ -96,6 +96,7 @@ def test_most_labels_by_hand(config, labels):
 
 REFUSED = {
     "method=harder": "unknown",
+    "preset=paperr": "unknown",
     "depth=0": "depth",
     "depth=2.5": "whole number",
     "step=nan": "finite",

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import sha256
@@ -15,6 +17,9 @@ def test_the_record_of_another_run_is_not_believed(tmp_path, caplog):
     assert read_record(run) == record
     run.write_text("q1 Q0 d2 1 0.5 t\n")
     assert read_record(run) is None and "belongs to another run" in caplog.text
+    (tmp_path / "a.trec.json").write_text("{}")
+    with pytest.raises(TourError, match=r"a\.trec\.json is not the record of a run"):
+        read_record(run)
 
 
 def test_a_message_quotes_little_and_does_not_command_a_terminal():

@@ -187,6 +187,13 @@ def test_open_domain_questions_are_read_as_pyserini_reads_them(shared, monkeypat
     assert read_questions(name.replace(".", "-")) == read_questions(path)
 
 
+def test_a_quoted_list_of_pyserini_is_unquoted(monkeypatch):
+    ensure_java()
+    given = {3: {"title": "why", "answers": '"[""it\'s"", ""x""]"'}, 4: {"title": "who", "answers": "['A']"}}
+    monkeypatch.setattr("pyserini.query_iterator.get_topics", lambda _: given)
+    assert [topic["answers"] for topic in read_topics("nq-test").topics.values()] == [["it's", "x"], ["A"]]
+
+
 def test_queries_of_real_collections_are_read(shared):
     collections = shared / "collections"
     topics = read_topics(collections / "scifact" / "queries.jsonl")

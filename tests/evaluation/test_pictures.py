@@ -8,7 +8,7 @@ from tour_pyserini.evaluation.pictures import draw_gains, gains_svg
 
 @pytest.mark.parametrize(("kind", "begins"), [("png", b"\x89PNG\r\n\x1a\n"), ("pdf", b"%PDF-"), ("svg", b"<?xml")])
 def test_the_suffix_decides_the_format(tmp_path, kind, begins):
-    gained = {f"run_{number}$a$.trec": np.array([0.5, 0.0, -0.5]) for number in range(4)}
+    gained = {f"run_{number}$a$.trec": np.array([0.5, 0.0, -0.5]) for number in range(7)}
     draw_gains(gained, baseline="base.trec", measure="nDCG@10", output=tmp_path / f"gains.{kind}")
     assert (tmp_path / f"gains.{kind}").read_bytes().startswith(begins)
 
