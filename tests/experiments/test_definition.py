@@ -73,7 +73,8 @@ def test_wrong_values_are_refused_with_file_section_and_key(tmp_path, path, valu
 
 
 def test_a_file_that_is_not_an_experiment_is_refused(tmp_path):
-    for text, says in (("title: a\nhits: [1\n", "line 3 is not YAML"), ("title: a", r"collections: Field required\.$")):
+    wrong = {"title: a\nhits: [1\n": "line 3 is not YAML", "a": "mapping", "title: a": "collections: Field required"}
+    for text, says in wrong.items():
         (tmp_path / "a.yaml").write_text(text)
         with pytest.raises(TourError, match=rf"a\.yaml.* {says}"):
             read_experiment(tmp_path / "a.yaml")
