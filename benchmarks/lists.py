@@ -11,6 +11,7 @@ not move the query by them, and `vectors` has no labels.
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,12 +62,12 @@ def write_lists(args: argparse.Namespace, request: SearchRequest, opener: Opener
     return lists
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Measure the lists of one collection."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("topics", "qrels", "index", "corpus", "cache", "output"):
         parser.add_argument(f"--{name}", required=True)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     opener = Opener()
     request = SearchRequest(
         topics=args.topics, corpus=args.corpus, cache=args.cache, hits=DEPTH, reranker_threads=1, output=args.output
