@@ -135,10 +135,13 @@ def folder(tmp_path, monkeypatch, cache):
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "benchmarks").symlink_to(ROOT / "benchmarks")
-    methods = dict(registry._METHODS)
+    methods, modules = dict(registry._METHODS), set(sys.modules)
     yield tmp_path
     registry._METHODS.clear()
-    registry._METHODS.update(methods)  # without those of plugins
+    registry._METHODS.update(methods)  # without those of plugins, which are imported again when they are named again
+    for name in set(sys.modules) - modules:
+        if Path(getattr(sys.modules[name], "__file__", None) or "").parent in (ROOT / "benchmarks" / "peers", tmp_path):
+            del sys.modules[name]
 
 
 class Page:
