@@ -55,6 +55,7 @@ def test_tables_need_no_topics(tmp_path):
         ("q1 0 a 1\nq1 0 b 1.5", "grade '1.5'"),
         ("q1 0 a 1\nq1 0 a 0", "second time"),
         ("# nothing", "no judgements"),
+        ("q1\0a 0 a 1\nq1\0b 0 a 1", "line 1 .*NUL"),  # trec_eval's library takes them for one query, and aborts
     ],
 )
 def test_judgements_that_are_refused(tmp_path, content, word):

@@ -78,6 +78,8 @@ def read_lines(path: str | os.PathLike[str], *, comments: bool = False) -> Itera
                 text = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
             except UnicodeDecodeError:
                 raise TourError(f"{path}, line {number} is not UTF-8; convert the file.") from None
+            if "\0" in text:  # libraries in C end an id there, and take two ids for one
+                raise TourError(f"{path}, line {number} holds a NUL character; this is not a file of text.")
             content = text.lstrip()
             if content and not (comments and content.startswith("#")):
                 yield Location(path, f"line {number}", text)
