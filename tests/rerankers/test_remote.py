@@ -143,6 +143,7 @@ def test_after_an_interruption_nothing_more_is_asked_for(service, monkeypatch):
     reranker.on_progress = lambda _: signal.default_int_handler(signal.SIGINT, None)
     with pytest.raises(KeyboardInterrupt):
         reranker.predict(PAIRS)
+    time.sleep(0.3)  # the request under way may reach the service yet
     asked = service.counts()["/slow/vllm/score"]
     time.sleep(0.3)  # time for six more requests
     assert service.counts()["/slow/vllm/score"] == asked < 10
