@@ -13,8 +13,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.evaluation.measures import compare
-from tour_pyserini.evaluation.path_page import write_path_page
-from tour_pyserini.evaluation.query_path import QueryPath
+from tour_pyserini.evaluation.query_path import QueryPath, write_path_page
 from tour_pyserini.evaluation.tables import FORMATS, means_table
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
@@ -51,16 +50,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         sys.stderr.write(f"{summary.output}: {summary.costs}\n")
         runs.append(summary.output)
     sys.stdout.write("\n" + FORMATS["text"](means_table(compare(QRELS, runs, MEASURES))) + "\n")
-    _show_query_path()
-
-
-def _show_query_path() -> None:
     path = QueryPath.read(TRACE, demo_collection.QUERIES, demo_collection.CORPUS, qrels=QRELS, run=RUN)
     write_path_page(PAGE, path)
-    sys.stdout.write(
-        "\nThe path of one query: the first passages of each retrieval, with the re-ranker's scores "
-        f"(* judged relevant, + new):\n{path.as_text()}\nAs a page: {PAGE}\n"
-    )
+    sys.stdout.write(f"\nThe path of one query as a page: {PAGE}\n")
 
 
 if __name__ == "__main__":

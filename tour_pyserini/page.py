@@ -18,8 +18,7 @@ from tour_pyserini.command import run
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.path_page import write_path_page
-from tour_pyserini.evaluation.query_path import PathRound, QueryPath
+from tour_pyserini.evaluation.query_path import PathRound, QueryPath, write_path_page
 from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.index import demo_index
 from tour_pyserini.stores.vectors import EncodedCorpus

@@ -22,7 +22,6 @@ from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import Scorer
-from tour_pyserini.evaluation.pictures import check_picture, draw_tuning
 from tour_pyserini.evaluation.relevance_probability import (
     FIRST,
     Reliability,
@@ -74,7 +73,6 @@ class TuneRequest(SearchRequest):
         topics, index, corpus, sparse, ...: as in `SearchRequest`.
         qrels: the judgements; topics without any are left out.
         output: the TOML file of settings.
-        picture: a picture of quality against labels, and of probabilities against judgements.
         dry: choose nothing: say what can be said without judgements.
     """
 
@@ -88,15 +86,12 @@ class TuneRequest(SearchRequest):
 
     qrels: str | None = _judged(None, "judgements, TREC or BEIR; topics without any are left out", metavar="FILE")
     output: str | None = _written(None, "the settings, for --config", metavar="FILE", common=True)
-    picture: str | None = _written(None, "draw quality against labels: .png, .pdf, .svg", metavar="FILE", common=True)
     dry: bool = _judged(False, "choose nothing, say what is known without judgements")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.dry and not (self.qrels and self.output):
             raise TourError("--qrels and --output are needed: judgements, and the file of settings; or give --dry.")
-        if self.picture:
-            check_picture(self.picture)
 
 
 class TuneReport(NamedTuple):
@@ -151,11 +146,7 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
         *([_table_of_weights(trials)] if opened.signals else []),
         *([_table_of_probabilities(told)] if told else []),
     ]
-    report = TuneReport(config, _advice(trials, choice), tables, trials, choice, told)
-    if request.picture:
-        bins = told.bins if told else ()
-        draw_tuning(_curves(recipes, trials, choice), bins, measure=MEASURES[0], output=request.picture)
-    return report
+    return TuneReport(config, _advice(trials, choice), tables, trials, choice, told)
 
 
 class OpenedSearch(NamedTuple):
@@ -324,24 +315,6 @@ def _advice(trials: Trials, choice: Choice) -> str:
 
 
 _UNLABELLED = {name: getattr(DEFAULT, name) for name in ("step", "depth", "reranker_weight")}
-
-
-def _curves(recipes: Trials, trials: Trials, choice: Choice) -> dict[str, list[tuple[float, float]]]:
-    """Points (labels, quality) by name: the default and the tuned settings with fewer labels, and each recipe."""
-
-    def points(config: TourConfig) -> list[tuple[float, float]]:
-        fewer = [other for other in trials.configs if other == config.replace(budget=other.budget)]
-        fewer.append(config.replace(budget=0, **_UNLABELLED))
-        rows = [trials.configs.index(one) for one in dict.fromkeys(fewer)]
-        return sorted((float(trials.labels[row].mean()), float(trials.values[MEASURES[0]][row].mean())) for row in rows)
-
-    curves = {"default": points(DEFAULT)}
-    if choice.row:
-        curves["tuned"] = points(trials.configs[choice.row])
-    names = ingredients(signals=len(recipes.configs) > 3)
-    for row, name in enumerate(names):
-        curves[name] = [(float(recipes.labels[row].mean()), float(recipes.values[MEASURES[0]][row].mean()))]
-    return curves
 
 
 def look(request: TuneRequest, *, opener: Opener | None = None) -> str:

@@ -137,6 +137,17 @@ def one_line_parts(passage: str) -> tuple[str, str]:
     return title.replace("\n", " "), text.replace("\n", " ")
 
 
+def first_words(text: str, length: int) -> str:
+    """The first words of a passage, in at most `length` characters; "..." stands for the others.
+
+    Example:
+        >>> first_words("Rack and rope lines of the Hollin range", 20)
+        'Rack and rope ...'
+    """
+    text = " ".join(text.split())
+    return text if len(text) <= length else text[: length - 3].rsplit(" ", 1)[0] + " ..."
+
+
 class UnknownDocument(TourError, KeyError):
     """A document is not in the corpus.
 

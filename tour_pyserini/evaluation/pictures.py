@@ -3,7 +3,7 @@
 import io
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,6 @@ from tour_pyserini.evaluation.paired_tests import outcomes
 from tour_pyserini.support.files import atomic_replace
 
 GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distinct for colour-blind readers
-
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")
-"""The colours of Okabe and Ito, and two more."""
-MARKERS = "osD^vPX*"
 _SUFFIXES = (".png", ".pdf", ".svg")
 _CROWDED = 80  # from this many queries on, bars have no gaps between them
 
@@ -86,40 +82,6 @@ def _draw_gains_of(panel: Any, name: str, values: np.ndarray) -> None:
     panel.tick_params(labelsize=8)
     panel.xaxis.get_major_locator().set_params(integer=True, nbins=5)
     panel.spines[["top", "right"]].set_visible(False)
-
-
-def draw_tuning(
-    curves: Mapping[str, Sequence[tuple[float, float]]],
-    reliability: Sequence[tuple[float, float, int]],
-    *,
-    measure: str,
-    output: str | os.PathLike[str],
-) -> None:
-    """Draw quality against labels, and the share of relevant hits against their probability.
-
-    Args:
-        curves: points (labels, quality) by name, in order of labels.
-        reliability: probability, share and count of each bin; empty for no second panel.
-        measure: the measure's name.
-        output: a file that ends with .png, .pdf or .svg.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9.6 if reliability else 5.4, 4.2), layout="constrained")
-    panels = figure.subplots(1, 2 if reliability else 1, squeeze=False)[0]
-    for number, (name, points) in enumerate(curves.items()):
-        style = {"marker": MARKERS[number % len(MARKERS)], "label": name, "markersize": 5, "linewidth": 1.4}
-        panels[0].plot(*zip(*points, strict=True), color=COLORS[number % len(COLORS)], **style)
-    panels[0].set(xlabel="labels per query", ylabel=measure)
-    panels[0].legend(fontsize=8, frameon=False)
-    if reliability:
-        told, share, counts = zip(*reliability, strict=True)
-        panels[1].plot([0, 1], [0, 1], color="black", linewidth=0.6)
-        panels[1].scatter(told, share, s=[10 + 2 * count**0.5 for count in counts], color=COLORS[0])
-        panels[1].set(xlabel="probability that a hit is relevant", ylabel="share that is relevant")
-    for panel in panels:
-        panel.spines[["top", "right"]].set_visible(False)
-    save_picture(figure, output)
 
 
 def _short(name: str, width: int = 48) -> str:

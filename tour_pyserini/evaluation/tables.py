@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.data.runs import read_rankings
+from tour_pyserini.data.texts import first_words
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
 from tour_pyserini.evaluation.paired_tests import TITLES, BaselineComparison, gains
-from tour_pyserini.evaluation.query_path import first_words
 
 if TYPE_CHECKING:
     from ir_measures import Qrel

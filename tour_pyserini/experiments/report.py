@@ -13,7 +13,7 @@ from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import BaselineComparison, compare_with_baseline, gains, pooled_gain
-from tour_pyserini.evaluation.pictures import COLORS, MARKERS, save_picture
+from tour_pyserini.evaluation.pictures import save_picture
 from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, split_table
 from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup, TableDefinition
 from tour_pyserini.experiments.measuring import Results, Scorers
@@ -22,6 +22,9 @@ from tour_pyserini.support.files import atomic_write
 
 ALPHA = 0.05  # level of significance
 WIDTH = 100  # characters of a line of text
+# The colours of Okabe and Ito, and two more.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")
+MARKERS = "osD^vPX*"
 
 LABELS = "labels/query: passages that the re-ranker scored for a query."
 PAPER = "(paper): published."

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.texts import read_text
+from tour_pyserini.data.texts import first_words, read_text
 
 
 @dataclass(eq=False)
@@ -56,8 +56,7 @@ class HitList(list[Any]):
 
 def hits_html(head: Iterable[str], lines: Iterable[tuple[str, ...]]) -> str:
     """Lines (docid, passage, numbers ...), best first, as an HTML table with ranks and passages' first words."""
-    from tour_pyserini.evaluation.query_path import first_words  # what only notebooks need is not loaded for all
-    from tour_pyserini.evaluation.tables import html_table
+    from tour_pyserini.evaluation.tables import html_table  # what only notebooks need is not loaded for all
 
     cells = [
         [str(rank), docid, first_words(passage, 80), *numbers]

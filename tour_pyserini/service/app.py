@@ -19,7 +19,7 @@ from starlette.requests import ClientDisconnect
 import tour_pyserini
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.errors import RequestError, TourError
-from tour_pyserini.evaluation.path_page import FILES
+from tour_pyserini.evaluation.query_path import FILES
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
 from tour_pyserini.service.messages import About, Choice, Problem

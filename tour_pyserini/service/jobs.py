@@ -12,9 +12,9 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.scheduler import Task
+from tour_pyserini.data.texts import first_words
 from tour_pyserini.errors import RequestError
-from tour_pyserini.evaluation.path_page import PathLists
-from tour_pyserini.evaluation.query_path import first_words
+from tour_pyserini.evaluation.query_path import PathLists
 from tour_pyserini.rerankers.reranker import Pair
 from tour_pyserini.searchers.label_time import PATIENCE
 from tour_pyserini.searchers.searcher import SearchRound, TourSearcher

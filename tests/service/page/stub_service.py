@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from tour_pyserini.core.method import StopReason
-from tour_pyserini.evaluation.path_page import FILES, PathLists
+from tour_pyserini.evaluation.query_path import FILES, PathLists
 from tour_pyserini.service.messages import About, Document, Round, Settings
 
 STOP = str(StopReason.LITTLE_CHANGE)

@@ -5,8 +5,7 @@ import pytest
 from stub_service import HOSTILE
 
 from tour_pyserini.data.texts import Passage
-from tour_pyserini.evaluation.path_page import write_path_page
-from tour_pyserini.evaluation.query_path import PathRound, QueryPath
+from tour_pyserini.evaluation.query_path import PathRound, QueryPath, write_path_page
 
 TEXTS = {
     "d1": Passage("Rack lines", "climb to the summit. " + "More of it. " * 30),
