@@ -15,7 +15,7 @@ pytest.importorskip("langchain_tests")
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import RunnableLambda
-from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
+from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from tour_pyserini.integrations.langchain_retriever import TourCompressor, TourRetriever
@@ -63,9 +63,14 @@ def test_it_is_awaited_batched_and_part_of_a_chain(searcher):
     assert chain.invoke("query 2") == [document.id for document in expected]
 
 
-def test_a_vector_store_and_a_function_are_enough(toy, searcher):
+@pytest.fixture
+def store(toy):
     store = InMemoryVectorStore(ToyEmbeddings(toy))
     store.add_texts(toy.texts.values(), [{"page": i} for i in range(60)], ids=toy.docids)
+    return store
+
+
+def test_a_vector_store_and_a_function_are_enough(store, searcher):
     score = HashReranker().predict
     dense = TourRetriever.from_vectorstore(store, score, k=9, method="dense").invoke("query 3")
     assert [document.id for document in dense] == [one.id for one in store.similarity_search("query 3", k=9)]
@@ -75,11 +80,8 @@ def test_a_vector_store_and_a_function_are_enough(toy, searcher):
 
 
 def test_what_it_cannot_use_is_named(toy):
-    class Elsewhere(VectorStore):
-        similarity_search = from_texts = None
-
-    with pytest.raises(TourError, match="Elsewhere does not hand out its vectors"):
-        TourRetriever.from_vectorstore(Elsewhere.__new__(Elsewhere), len)
+    with pytest.raises(TourError, match="object does not hand out its vectors"):
+        TourRetriever.from_vectorstore(object(), len)
     with pytest.raises(TourError, match="no documents with vectors"):
         TourRetriever.from_vectorstore(InMemoryVectorStore(ToyEmbeddings(toy)), len)
 
@@ -129,9 +131,7 @@ def test_a_filter_holds(searcher, ask):
     assert all(int(docid[1:]) % 2 == 0 and int(docid[1:]) >= 10 for docid in found)
 
 
-def test_a_filter_of_a_store_reads_its_metadata(toy):
-    store = InMemoryVectorStore(ToyEmbeddings(toy))
-    store.add_texts(toy.texts.values(), [{"page": i} for i in range(60)], ids=toy.docids)
+def test_a_filter_of_a_store_reads_its_metadata(store):
     retriever = TourRetriever.from_vectorstore(store, HashReranker().predict, k=60, filter={"page": {"lt": 9}})
     assert {document.metadata["page"] for document in retriever.invoke("query 3")} == set(range(9))
     assert {one.id for one in retriever.invoke("query 3", filter=["d3", "d30"])} == {"d3"}
@@ -141,5 +141,7 @@ def test_a_filter_of_a_store_reads_its_metadata(toy):
 def test_a_filter_that_cannot_be_kept_is_refused(searcher, wanted):
     with pytest.raises(TourError):
         TourRetriever(searcher=searcher).invoke("query 1", filter=wanted)
-    with pytest.raises(TourError, match="search_kwargs"):
+    with pytest.raises(ValueError, match="search_kwargs"):
         TourRetriever(searcher=searcher, search_kwargs={"filter": wanted})
+    with pytest.raises(TypeError, match="filters"):
+        TourRetriever(searcher=searcher).invoke("query 1", filters=wanted)

@@ -4,7 +4,7 @@ Here: searchers over what a framework's vector store holds, lists of its documen
 metadata.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,61 +20,41 @@ _SIGNS = {"==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"
 
 
 def store_searcher(
-    vectors: Mapping[str, Sequence[float]],
-    texts: Mapping[str, str],
+    documents: Mapping[str, tuple[Sequence[float], str, Mapping[str, Any]]],
     embed: Callable[[str], Sequence[float]],
     score: Any,
     *,
-    fields: Mapping[str, Mapping[str, Any]],
     cosine: bool,
-    settings: Mapping[str, Any],
+    **settings: Any,
 ) -> TourSearcher:
     """A searcher over a vector store's own vectors.
 
     Args:
-        vectors: the vector [d] of each document, by id.
-        texts: its passage, by id.
+        documents: the vector [d] of each document, its passage, and its metadata, which filters read, by id.
         embed: from a query to its vector [d].
         score: where labels come from, as `TourSearcher.from_vectors` takes it.
-        fields: its metadata, which filters read, by id.
         cosine: whether the store compares by cosine: vectors then get length 1.
         settings: of `TourSearcher.from_vectors`.
     """
-    if not vectors:
+    if not documents:
         raise TourError("the vector store has no documents with vectors; add them before making a retriever.")
-    try:
-        matrix = np.array(list(vectors.values()), dtype=np.float32)
-    except ValueError as error:
-        raise TourError(f"the vectors of the store are not all of the same length ({error}).") from error
-    shape: Callable[[Any], Floats] = _unit if cosine else _plain
+
+    def scaled(values: Any) -> Floats:
+        """The vectors as the store compares them; a zero vector stays one."""
+        values = np.asarray(values, dtype=np.float32)
+        norms = np.linalg.norm(values, axis=-1, keepdims=True)
+        return values / np.where(norms > 0, norms, 1) if cosine else values
+
+    vectors, texts, fields = (dict(zip(documents, part, strict=True)) for part in zip(*documents.values(), strict=True))
+    matrix = scaled(list(vectors.values()))
     return TourSearcher.from_vectors(
-        shape(matrix),
-        {docid: texts[docid] for docid in vectors},
-        lambda query: shape(embed(query)),
-        score,
-        fields=fields,
-        **settings,
+        matrix, texts, lambda query: scaled(embed(query)), score, fields=fields, **settings
     )
 
 
 def condition(field: str, sign: str, value: Any) -> dict[str, Any]:
-    """A condition on a field in our language, from the sign that LlamaIndex and Haystack write.
-
-    Raises:
-        TourError: if we have no such condition.
-    """
-    if sign not in _SIGNS:
-        raise TourError(f"the filter compares {field!r} by {sign!r}, and filters here have {', '.join(_SIGNS)}.")
-    return {field: {_SIGNS[sign]: value}}
-
-
-def open_searcher(fields: Mapping[str, Any]) -> TourSearcher:
-    """The searcher that fields of a search request describe: `index`, `corpus`, `reranker`, `method`, `budget`, ..."""
-    from tour_pyserini.opening import Opener  # whoever has a searcher needs none of this
-    from tour_pyserini.search_request import SearchRequest
-
-    request, opener = SearchRequest.from_flags({"topics": "none", **fields}).completed(), Opener()
-    return opener.searcher(request, opener.reranker(request) if request.config.most_labels else None)
+    """A condition in our language, from the sign that LlamaIndex and Haystack write; a search refuses other signs."""
+    return {field: {_SIGNS.get(sign, sign): value}}
 
 
 def rank_documents(
@@ -104,19 +84,6 @@ def rank_documents(
         yield position, score, {"score": score, "label": label, "rank": rank, "rank_before": position + 1}
 
 
-def refuse_unknown(names: Collection[str]) -> None:
-    """Refuse keywords that a retriever does not have: a filter that is ignored shows what was to be hidden.
-
-    Raises:
-        TourError: if there are any.
-    """
-    if names:
-        raise TourError(
-            f"a TourRetriever has no {', '.join(sorted(names))}; leave it out. What may be found is said by filter= "
-            "(filters= in LlamaIndex and Haystack)."
-        )
-
-
 def check_store(store: Any, kind: type) -> None:
     """Refuse a store of another kind than the one whose vectors can be read.
 
@@ -128,14 +95,3 @@ def check_store(store: Any, kind: type) -> None:
             f"{type(store).__name__} does not hand out its vectors: give a TourSearcher, made by "
             "TourSearcher.from_vectors from the vectors and texts that you put there."
         )
-
-
-def _plain(vectors: Any) -> Floats:
-    return np.asarray(vectors, dtype=np.float32)
-
-
-def _unit(vectors: Any) -> Floats:
-    """The vectors with length 1; a zero vector stays one."""
-    values = np.asarray(vectors, dtype=np.float32)
-    norms = np.linalg.norm(values, axis=-1, keepdims=True)
-    return values / np.where(norms > 0, norms, 1)

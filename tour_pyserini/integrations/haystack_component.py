@@ -1,13 +1,12 @@
 """TouR as a retriever and as a ranker of Haystack; needs the extra `haystack`."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.integrations import KEY, check_store, condition, open_searcher, rank_documents, store_searcher
+from tour_pyserini.integrations import KEY, check_store, condition, rank_documents, store_searcher
 from tour_pyserini.searchers.list_reranker import TourReranker
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
@@ -47,7 +46,12 @@ class TourRetriever:
     def warm_up(self) -> None:
         """Open what is searched."""
         if self._searcher is None:
-            self._searcher = open_searcher(self._given)
+            from tour_pyserini.opening import Opener  # whoever has a searcher needs none of this
+            from tour_pyserini.search_request import SearchRequest
+
+            request, opener = SearchRequest.from_flags({"topics": "none", **self._given}).completed(), Opener()
+            reranker = opener.reranker(request) if request.config.most_labels else None
+            self._searcher = opener.searcher(request, reranker)
 
     def to_dict(self) -> dict[str, Any]:
         """What `Pipeline.dumps` writes of it.
@@ -73,15 +77,13 @@ class TourRetriever:
             settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
         """
         check_store(store, InMemoryDocumentStore)
-        found = {document.id: document for document in store.storage.values()}
+        found = {one.id: one for one in store.storage.values() if one.embedding is not None}
         searcher = store_searcher(
-            {docid: document.embedding for docid, document in found.items() if document.embedding is not None},
-            {docid: document.content or "" for docid, document in found.items()},
+            {docid: (one.embedding, one.content or "", one.meta) for docid, one in found.items()},
             lambda query: embedder.run(text=query)["embedding"],
             score,
-            fields={docid: document.meta for docid, document in found.items()},
             cosine=store.embedding_similarity_function == "cosine",
-            settings=settings,
+            **settings,
         )
         return cls(searcher, top_k=top_k, documents=found)
 
@@ -92,7 +94,7 @@ class TourRetriever:
         """The documents of a query, best first; `top_k` as the component was made, unless it is given.
 
         Raises:
-            TourError: if `filters` are not Haystack's, or compare in a way that filters here do not have.
+            TourError: if `filters` compare in a way that filters here do not have.
         """
         self.warm_up()
         assert self._searcher is not None
@@ -100,26 +102,19 @@ class TourRetriever:
         path = search_path(self._searcher, query, self._top_k if top_k is None else top_k, filter=wanted)
         return {"documents": [self._document(path, hit) for hit in path.hits]}
 
-    @component.output_types(documents=list[Document])
-    async def run_async(
-        self, query: str, top_k: int | None = None, filters: dict[str, Any] | None = None
-    ) -> dict[str, list[Document]]:
-        """What `run` gives, while the event loop goes on."""
-        return await asyncio.to_thread(self.run, query, top_k, filters)
-
     def _document(self, path: SearchPath, hit: PathHit) -> Document:
         known = self._documents.get(hit.docid) or Document(id=hit.docid, content=hit.text)
         return replace(known, score=hit.score, embedding=None, meta={**known.meta, KEY: path.metadata(hit)})
 
 
-def _condition(given: Any) -> dict[str, Any]:
-    """Haystack's filters in our language."""
+def _condition(given: Any) -> Any:
+    """Haystack's filters in our language; a search refuses what is neither."""
     match given:
-        case {"operator": "AND" | "OR" as joined, "conditions": list(parts)}:
+        case {"operator": str(joined), "conditions": list(parts)}:
             return {joined.lower(): [_condition(one) for one in parts]}
         case {"operator": str(sign), "field": str(field), "value": value}:
             return condition(field.removeprefix("meta."), sign, value)
-    raise TourError(f"{given!r:.100} is no filter: fields, ==, >, >=, <, <= and in, joined by AND and OR.")
+    return given
 
 
 @component

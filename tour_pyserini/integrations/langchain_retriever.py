@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Self
 
-from tour_pyserini.integrations import KEY, check_store, rank_documents, refuse_unknown, store_searcher
+from tour_pyserini.integrations import KEY, check_store, rank_documents, store_searcher
 from tour_pyserini.searchers.search_path import search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -19,6 +19,7 @@ from langchain_core.callbacks import (  # noqa: E402
 from langchain_core.documents import BaseDocumentCompressor, Document  # noqa: E402
 from langchain_core.retrievers import BaseRetriever  # noqa: E402
 from langchain_core.vectorstores import InMemoryVectorStore  # noqa: E402
+from pydantic import ConfigDict  # noqa: E402
 
 
 class TourRetriever(BaseRetriever):
@@ -38,14 +39,12 @@ class TourRetriever(BaseRetriever):
         documents = retriever.invoke("do statins prevent stroke", k=3, filter={"year": {"gte": 2020}})
     """
 
+    # A filter under another name that was ignored would show what was to be hidden.
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
     searcher: Any
     k: int = 10
     filter: Any = None
     metadata_of: Mapping[str, Mapping[str, Any]] = {}
-
-    def __init__(self, **fields: Any) -> None:
-        refuse_unknown(set(fields) - set(type(self).model_fields))
-        super().__init__(**fields)
 
     @classmethod
     def from_vectorstore(
@@ -61,17 +60,9 @@ class TourRetriever(BaseRetriever):
             settings: further arguments of `TourSearcher.from_vectors`, such as `budget=30`.
         """
         check_store(store, InMemoryVectorStore)
-        found = dict(store.store)
-        metadata = {docid: entry["metadata"] for docid, entry in found.items()}
-        searcher = store_searcher(
-            {docid: entry["vector"] for docid, entry in found.items()},
-            {docid: entry["text"] for docid, entry in found.items()},
-            store.embeddings.embed_query,
-            score,
-            fields=metadata,
-            cosine=True,
-            settings=settings,
-        )
+        found = {docid: (one["vector"], one["text"], one["metadata"]) for docid, one in store.store.items()}
+        searcher = store_searcher(found, store.embeddings.embed_query, score, cosine=True, **settings)
+        metadata = {docid: told for docid, (_, _, told) in found.items()}
         return cls(searcher=searcher, k=k, filter=filter, metadata_of=metadata)
 
     def _get_relevant_documents(
@@ -81,9 +72,7 @@ class TourRetriever(BaseRetriever):
         run_manager: CallbackManagerForRetrieverRun,
         k: int | None = None,
         filter: Any = None,
-        **unknown: Any,
     ) -> list[Document]:
-        refuse_unknown(unknown)
         searcher = self.searcher if self.filter is None else self.searcher.only(self.filter)
         path = search_path(searcher, query, self.k if k is None else k, filter=filter)
         return [

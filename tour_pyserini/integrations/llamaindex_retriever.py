@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping
-from inspect import signature
 from typing import Any, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.integrations import KEY, check_store, condition, rank_documents, refuse_unknown, store_searcher
+from tour_pyserini.integrations import KEY, check_store, condition, rank_documents, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -16,12 +15,8 @@ from llama_index.core import VectorStoreIndex  # noqa: E402
 from llama_index.core.postprocessor.types import BaseNodePostprocessor  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever  # noqa: E402
 from llama_index.core.schema import BaseNode, MetadataMode, NodeWithScore, QueryBundle, TextNode  # noqa: E402
-from llama_index.core.vector_stores import (  # noqa: E402
-    FilterCondition,
-    MetadataFilter,
-    MetadataFilters,
-    SimpleVectorStore,
-)
+from llama_index.core.vector_stores import SimpleVectorStore  # noqa: E402
+from llama_index.core.vector_stores.types import FilterCondition, MetadataFilter, MetadataFilters  # noqa: E402
 
 
 class TourRetriever(BaseRetriever):
@@ -54,7 +49,6 @@ class TourRetriever(BaseRetriever):
             nodes: the node of each docid, where nodes are more than their text.
             options: those of LlamaIndex's retrievers, such as `callback_manager`.
         """
-        refuse_unknown(set(options) - set(signature(BaseRetriever).parameters))
         super().__init__(**options)
         wanted = _condition(filters) if isinstance(filters, MetadataFilters) else filters
         self._searcher = searcher if filters is None else searcher.only(wanted)
@@ -75,16 +69,16 @@ class TourRetriever(BaseRetriever):
         """
         store = index.vector_store
         check_store(store, SimpleVectorStore)
-        vectors = dict(store.data.embedding_dict)
-        nodes = {docid: index.docstore.get_node(docid) for docid in vectors}
+        nodes = {docid: index.docstore.get_node(docid) for docid in store.data.embedding_dict}
         searcher = store_searcher(
-            vectors,
-            {docid: node.get_content(MetadataMode.EMBED) for docid, node in nodes.items()},  # what was encoded
+            {  # the text that was encoded
+                docid: (store.data.embedding_dict[docid], node.get_content(MetadataMode.EMBED), node.metadata)
+                for docid, node in nodes.items()
+            },
             index._embed_model.get_query_embedding,
             score,
-            fields={docid: node.metadata for docid, node in nodes.items()},
             cosine=True,
-            settings=settings,
+            **settings,
         )
         return cls(searcher, k=k, filters=filters, nodes=nodes)
 
@@ -120,11 +114,6 @@ class TourPostprocessor(BaseNodePostprocessor):
     reranker: Any
     top_n: int | None = 10
 
-    @classmethod
-    def class_name(cls) -> str:
-        """The name under which LlamaIndex knows it."""
-        return "TourPostprocessor"
-
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
@@ -143,17 +132,10 @@ class TourPostprocessor(BaseNodePostprocessor):
 
 
 def _condition(given: MetadataFilters | MetadataFilter) -> dict[str, Any]:
-    """LlamaIndex's filters in our language.
-
-    Raises:
-        TourError: if we have no such condition.
-    """
+    """LlamaIndex's filters in our language; a search refuses what that does not have."""
     if isinstance(given, MetadataFilter):
         return condition(given.key, given.operator.value, given.value)
-    joined = given.condition or FilterCondition.AND
-    if joined == FilterCondition.NOT:
-        raise TourError("filters here have and and or, and no not; say what may be found.")
-    return {joined.value: [_condition(one) for one in given.filters]}
+    return {(given.condition or FilterCondition.AND).value: [_condition(one) for one in given.filters]}
 
 
 def _told(node: BaseNode, told: Mapping[str, Any]) -> BaseNode:

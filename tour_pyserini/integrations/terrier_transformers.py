@@ -7,7 +7,6 @@ import numpy as np
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
-from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.list_reranker import DocumentList, Feedback, TourReranker
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.packages import import_optional
@@ -114,8 +113,6 @@ class TourVectorPrf(pt.Transformer):
             config: the method and its settings; there is one update, from the first k documents.
             k: documents of a query that it learns from.
         """
-        if k < 1:
-            raise TourError(f"k must be at least 1, not {k}.")
         self._rule = Feedback(reranker, config)
         self._texts = None if texts is None else open_texts(texts)
         self.k = k
@@ -135,17 +132,12 @@ class TourVectorPrf(pt.Transformer):
         return queries.assign(query_vec=pd.Series(vectors, index=queries.index, dtype=object))
 
     def _updated(self, results: pd.DataFrame) -> np.ndarray:
-        docids = results["docno"].astype(str).tolist()
-        return self._rule.update(
-            results["query_vec"].iloc[0],
-            np.stack(results["doc_vec"].tolist()),
-            docids=docids,
-            passages=self._passages(docids, results) if self._rule.labels else (),
-            query=results["query"].iloc[0] if self._rule.reads_query else None,
-        )
-
-    def _passages(self, docids: Sequence[str], results: pd.DataFrame) -> list[str]:
-        return results["text"].tolist() if self._texts is None else [self._texts[docid] for docid in docids]
+        docids, passages = results["docno"].astype(str).tolist(), list[str]()
+        if self._rule.labels:
+            passages = results["text"].tolist() if self._texts is None else [self._texts[docid] for docid in docids]
+        query = results["query"].iloc[0] if self._rule.reads_query else None
+        vectors = np.stack(results["doc_vec"].tolist())
+        return self._rule.update(results["query_vec"].iloc[0], vectors, docids=docids, passages=passages, query=query)
 
 
 class TourRerank(pt.Transformer):
