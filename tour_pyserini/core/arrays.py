@@ -40,6 +40,13 @@ class Ranking(NamedTuple):
         return Ranking(self.ids[:count], self.scores[:count])
 
 
+def cosine(one: Floats, other: Floats) -> float | None:
+    """The cosine of two vectors [d]; None if one has length 0."""
+    one, other = one.astype(np.float64), other.astype(np.float64)
+    norms = np.linalg.norm(one) * np.linalg.norm(other)
+    return float(one @ other / norms) if norms else None
+
+
 def strictly_decreasing(scores: Floats) -> Floats:
     """The same scores to six decimals, lowered just enough that each is below the one before it.
 

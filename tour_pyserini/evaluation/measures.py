@@ -57,6 +57,16 @@ class MeasuredRun(NamedTuple):
     costs: Costs | None
     algorithm: Algorithm | None = None
 
+    @property
+    def labels(self) -> float | None:
+        """Labels per query, if costs were recorded."""
+        return None if self.costs is None else self.costs.pairs / max(self.costs.queries, 1)
+
+    @property
+    def updates(self) -> float | None:
+        """Updates per query, if costs were recorded."""
+        return None if self.costs is None else self.costs.updates / max(self.costs.queries, 1)
+
 
 class Scorer:
     """Measures runs, and the answers predicted with them, query by query over the judged queries.

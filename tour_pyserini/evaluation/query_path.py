@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tour_pyserini.core.arrays import Floats
+from tour_pyserini.core.arrays import Floats, cosine
 from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.runs import best_first, read_run
@@ -182,6 +182,7 @@ class PathLists:
         told = {
             "number": self._number,
             "t": t,
+            "cosine": None if query is None else cosine(self._queries[0], query),
             "candidates": [
                 {
                     "docid": docid,

@@ -41,7 +41,23 @@ class Table(NamedTuple):
     legend: str = ""
 
     def _repr_html_(self) -> str:
-        return html_table(self.cells, words=self.words, title=self.title)
+        """The table as HTML; the cells are shown as they are, whatever they contain."""
+        sides = ["left"] * self.words + ["right"] * (len(self.cells[0]) - self.words)
+        head, *body = [
+            "".join(
+                f'<{"td" if row else "th"} style="text-align: {side}">{escape(cell)}</{"td" if row else "th"}>'
+                for side, cell in zip(sides, line, strict=True)
+            )
+            for row, line in enumerate(self.cells)
+        ]
+        caption = f"<caption>{escape(self.title)}</caption>" if self.title else ""
+        rows = "".join(f"<tr>{line}</tr>" for line in body)
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """A number as a cell; "-" where there is none, or NaN."""
+    return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def as_text(table: Table, *, width: int | None = None) -> str:
@@ -115,7 +131,17 @@ def means_table(runs: Sequence[MeasuredRun]) -> Table:
     If a run has no hits for some judged queries, the column `answered` shows for how many each run has hits.
     """
     head = ["run", "answered", *runs[0].means, "labels/query", "updates/query"]
-    cells = [head, *([run.name, str(run.answered.sum()), *_numbers(run.means), *_costs(run)] for run in runs)]
+    body = [
+        [
+            run.name,
+            str(run.answered.sum()),
+            *map(number, run.means.values()),
+            number(run.labels, 1),
+            number(run.updates, 2),
+        ]
+        for run in runs
+    ]
+    cells = [head, *body]
     if all(run.answered.all() for run in runs):
         cells = [[line[0], *line[2:]] for line in cells]
     return Table(cells)
@@ -156,7 +182,7 @@ def split_table(scorer: Scorer, runs: Sequence[MeasuredRun], splits: Mapping[str
     for split, kept in members.items():
         for run in runs:
             means = {measure: scorer.aggregate(measure, values[kept]) for measure, values in run.values.items()}
-            body.append([split, run.name, str(kept.sum()), *_numbers(means)])
+            body.append([split, run.name, str(kept.sum()), *map(number, means.values())])
     return Table([["split", "run", "queries", *runs[0].means], *body], words=2, title="By split")
 
 
@@ -202,19 +228,8 @@ def _origin(record: Mapping[str, Any]) -> list[str]:
     return [record["config"].split()[0].removeprefix("method="), " + ".join(signals), reranker, labels]
 
 
-def _numbers(means: Mapping[str, float]) -> list[str]:
-    return ["-" if math.isnan(mean) else f"{mean:.4f}" for mean in means.values()]
-
-
 def _p_value(p: float) -> str:
     return f"{p:.4f}" if p >= 0.0001 else f"{p:.0e}"
-
-
-def _costs(run: MeasuredRun) -> list[str]:
-    if run.costs is None:
-        return ["-", "-"]
-    queries = max(run.costs.queries, 1)
-    return [f"{run.costs.pairs / queries:.1f}", f"{run.costs.updates / queries:.2f}"]
 
 
 def examples(
@@ -243,18 +258,16 @@ def examples(
     for qrel in sorted(qrels, key=lambda qrel: -qrel.relevance):
         if qrel.relevance > 0:
             relevant[qrel.query_id].append(qrel.doc_id)
-    measure = next(iter(baseline.values))
-    chosen = [_extremes(list(relevant), gains(run.values[measure], baseline.values[measure]), shown) for run in others]
-    wanted = {query for both in chosen for part in both for query, _ in part}
-    if missing := sorted(wanted - queries.keys()):
-        raise TourError(f"query {missing[0]!r} is judged but not in the topics; give the topics that the runs answer.")
-    before = _docids(baseline)
-    lines: list[str] = []
-    for run, both in zip(others, chosen, strict=True):
-        after = _docids(run)
-        for part, name in zip(both, ("rescued", "lost"), strict=True):
+    measure, before = next(iter(baseline.values)), _docids(baseline)
+    judged, lines = list(relevant), list[str]()
+    for run in others:
+        after, gained = _docids(run), gains(run.values[measure], baseline.values[measure])
+        for name, sign in (("rescued", 1), ("lost", -1)):  # equal gains are in the order of the judgements
+            part = [at for at in np.argsort(-sign * gained, kind="stable")[:shown] if sign * gained[at] > 0]
             lines += ["", f"{name} by {run.name} against {baseline.name} ({measure}): {len(part)} shown"]
-            for query, gain in part:
+            for query, gain in ((judged[at], gained[at]) for at in part):
+                if query not in queries:
+                    raise TourError(f"query {query!r} is judged but not in the topics; give the topics of the runs.")
                 lines += ["", f"{gain:+.4f}  {query}  {first_words(queries[query], CHARACTERS)}"]
                 lines += _evidence(before.get(query, []), after.get(query, []), relevant[query], texts)
     return "\n".join(lines[1:])
@@ -263,15 +276,6 @@ def examples(
 def _docids(run: MeasuredRun) -> dict[str, list[str]]:
     """The docids of each query of a run, best first."""
     return {query: [hit.doc_id for hit in hits] for query, hits in read_rankings(run.path).items()}
-
-
-def _extremes(queries: Sequence[str], gained: np.ndarray, shown: int) -> tuple[list[tuple[str, float]], ...]:
-    """The largest gains and the largest losses as (query, gain); equal ones are in the order of the judgements."""
-    best, worst = (np.argsort(values, kind="stable")[:shown] for values in (-gained, gained))
-    return (
-        [(queries[position], float(gained[position])) for position in best if gained[position] > 0],
-        [(queries[position], float(gained[position])) for position in worst if gained[position] < 0],
-    )
 
 
 def _evidence(
@@ -288,24 +292,3 @@ def _evidence(
         if ranking:
             hit = f"{'*' if ranking[0] in relevant else ' '} {ranking[0]}  {first_words(texts[ranking[0]], CHARACTERS)}"
         yield f"    {name:6s}  {hit}"
-
-
-def html_table(cells: Sequence[Sequence[str]], *, words: int = 1, title: str = "") -> str:
-    """A table of text cells as HTML; the cells are shown as they are, whatever they contain.
-
-    Args:
-        cells: rows of cells; the first row is the head.
-        words: how many columns, from the left, are words; the others are numbers and are aligned right.
-        title: the line above the table.
-    """
-    head, *body = cells
-    caption = f"<caption>{escape(title)}</caption>" if title else ""
-    rows = "".join(f"<tr>{_line('td', line, words)}</tr>" for line in body)
-    return f"<table>{caption}<thead><tr>{_line('th', head, words)}</tr></thead><tbody>{rows}</tbody></table>"
-
-
-def _line(tag: str, line: Sequence[str], words: int) -> str:
-    sides = ["left"] * words + ["right"] * (len(line) - words)
-    return "".join(
-        f'<{tag} style="text-align: {side}">{escape(cell)}</{tag}>' for side, cell in zip(sides, line, strict=True)
-    )

@@ -4,7 +4,6 @@ There are tables for each setup, means over collections, re-rankers side by side
 table, and the comparisons with each baseline in one of their own.
 """
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import BaselineComparison, compare_with_baseline, gains, pooled_gain
 from tour_pyserini.evaluation.pictures import save_picture
-from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, split_table
+from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, number, split_table
 from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup, TableDefinition
 from tour_pyserini.experiments.measuring import Results, Scorers
 from tour_pyserini.experiments.planning import Locations
@@ -158,8 +157,8 @@ class Report:
         head = [first_column, *measures, "labels/query"] + [f"{one} (paper)" for one in measures] * has_paper
         body = []
         for name, run in lines.items():
-            fields = [titles[name], *map(_number, run.means.values()), _number(_labels(run), 1)]
-            fields += [_number(published.get(name, {}).get(measure)) for measure in measures] * has_paper
+            fields = [titles[name], *map(number, run.means.values()), number(run.labels, 1)]
+            fields += [number(published.get(name, {}).get(measure)) for measure in measures] * has_paper
             body.append(fields)
         yield Table([head, *body], title=title, legend=" ".join([LABELS, *[PAPER] * has_paper]))
         for baseline in [name for name in table.baselines if name in lines and len(lines) > 1]:
@@ -204,7 +203,7 @@ class Report:
             points: dict[str, tuple[float, float]] = {}
             for name, run in runs.items():
                 swept = self._experiment.conditions[name].value or 0.0
-                x = swept if figure.kind == "sweep" else _labels(run)
+                x = swept if figure.kind == "sweep" else run.labels
                 if x is not None and figure.measure in run.means:
                     points[name] = (x, run.means[figure.measure])
             curves = []
@@ -230,9 +229,9 @@ class Report:
 
 def _mean_line(measures: Sequence[str], runs: Sequence[MeasuredRun]) -> list[str]:
     means = [sum(run.means[measure] for run in runs) / len(runs) for measure in measures]
-    labels = [count for run in runs if (count := _labels(run)) is not None]
+    labels = [count for run in runs if (count := run.labels) is not None]
     mean_labels = sum(labels) / len(labels) if len(labels) == len(runs) else None
-    return [*map(_number, means), _number(mean_labels, 1)]
+    return [*map(number, means), number(mean_labels, 1)]
 
 
 def _pooled(measure: str, runs: Sequence[MeasuredRun], baseline: Sequence[MeasuredRun]) -> str:
@@ -249,14 +248,6 @@ def _comparison(result: BaselineComparison) -> str:
 
 def _p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
-
-
-def _labels(run: MeasuredRun) -> float | None:
-    return None if run.costs is None else run.costs.pairs / max(run.costs.queries, 1)
-
-
-def _number(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _draw(

@@ -56,10 +56,10 @@ class HitList(list[Any]):
 
 def hits_html(head: Iterable[str], lines: Iterable[tuple[str, ...]]) -> str:
     """Lines (docid, passage, numbers ...), best first, as an HTML table with ranks and passages' first words."""
-    from tour_pyserini.evaluation.tables import html_table  # what only notebooks need is not loaded for all
+    from tour_pyserini.evaluation.tables import Table  # what only notebooks need is not loaded for all
 
     cells = [
         [str(rank), docid, first_words(passage, 80), *numbers]
         for rank, (docid, passage, *numbers) in enumerate(lines, start=1)
     ]
-    return html_table([list(head), *cells], words=3)
+    return Table([list(head), *cells], words=3)._repr_html_()

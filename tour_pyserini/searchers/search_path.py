@@ -1,15 +1,13 @@
 """A search with what happened on the way: where each hit was before, its label, and what each round did."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from tour_pyserini.core.arrays import Floats
-from tour_pyserini.evaluation.tables import html_table
+from tour_pyserini.core.arrays import cosine
+from tour_pyserini.evaluation.tables import Table, number
 from tour_pyserini.searchers.hits import hits_html
-from tour_pyserini.searchers.searcher import SearchRound, TourSearcher
+from tour_pyserini.searchers.searcher import TourSearcher
 
 
 class PathHit(NamedTuple):
@@ -20,27 +18,20 @@ class PathHit(NamedTuple):
         score: its score in the list.
         text: its passage; None where the searcher was given no texts.
         label: the re-ranker's score of it; None where it has none.
-        ranks: its rank in the first retrieval and after each round; None where it was not in the list.
         relevance: the probability that it is relevant; None without a calibration, which `tune` makes.
+        rank: its rank in the list, from 1.
+        rank_before: its rank in the first retrieval, before any label; None where it was not in that list.
+        ranks: its rank in the first retrieval and after each round; None where it was not in the list.
     """
 
     docid: str
     score: float
     text: str | None
     label: float | None
+    relevance: float | None
+    rank: int
+    rank_before: int | None
     ranks: Sequence[int | None]
-    relevance: float | None = None
-
-    @property
-    def rank(self) -> int:
-        """Its rank in the list, from 1."""
-        assert self.ranks[-1] is not None
-        return self.ranks[-1]
-
-    @property
-    def rank_before(self) -> int | None:
-        """Its rank in the first retrieval, before any label; None where it was not in that list."""
-        return self.ranks[0]
 
 
 class ListSummary(NamedTuple):
@@ -77,25 +68,22 @@ class SearchPath:
 
     def metadata(self, hit: PathHit) -> dict[str, Any]:
         """What is known of a hit beside its text, in values that JSON has; `path` is the same for all hits."""
-        return {
-            **{"docid": hit.docid, "score": hit.score, "label": hit.label},
-            **({} if hit.relevance is None else {"relevance": hit.relevance}),
-            **{"rank": hit.rank, "rank_before": hit.rank_before, "ranks": list(hit.ranks)},
-            "path": [summary._asdict() for summary in self.lists],
-        }
+        absent = ("text",) if hit.relevance is not None else ("text", "relevance")
+        known = {name: value for name, value in hit._asdict().items() if name not in absent}
+        return {**known, "path": [summary._asdict() for summary in self.lists]}
 
     def _repr_html_(self) -> str:
         hits = [
-            (hit.docid, hit.text or "", f"{hit.score:.4f}", _number(hit.label), _number(hit.rank_before, 0))
+            (hit.docid, hit.text or "", f"{hit.score:.4f}", number(hit.label), number(hit.rank_before, 0))
             for hit in self.hits
         ]
         head = ["updates", "labels", "new hits", "cosine to the first vector", "stopped by"]
         lists = [
-            [str(one.updates), str(one.labels), _number(one.new, 0), _number(one.cosine), one.stop or ""]
+            [str(one.updates), str(one.labels), number(one.new, 0), number(one.cosine), one.stop or ""]
             for one in self.lists
         ]
-        path = html_table([head, *lists], words=0, title=f"The path of: {self.query}")
-        return path + hits_html(["rank", "docid", "passage", "score", "label", "rank before"], hits)
+        path = Table([head, *lists], words=0, title=f"The path of: {self.query}")
+        return path._repr_html_() + hits_html(["rank", "docid", "passage", "score", "label", "rank before"], hits)
 
 
 def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 1, *, filter: Any = None) -> SearchPath:
@@ -114,35 +102,13 @@ def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 
     """
     rounds = list(searcher.rounds(query, k, threads, filter=filter))
     ranks = [{hit.docid: rank for rank, hit in enumerate(one.hits, start=1)} for one in rounds]
-    last = rounds[-1]
-    hits = [
-        PathHit(
-            *(hit.docid, hit.score, hit.text, last.labels.get(id_), [known.get(hit.docid) for known in ranks]),
-            relevance=hit.relevance,
-        )
-        for hit, id_ in zip(last.hits, last.ids.tolist(), strict=True)
-    ]
-    return SearchPath(query, hits, _summaries(rounds, ranks))
-
-
-def _summaries(rounds: Sequence[SearchRound], ranks: Sequence[Mapping[str, int]]) -> list[ListSummary]:
-    first = rounds[0].vector
-    return [
-        ListSummary(
-            one.updates,
-            len(one.labels),
-            len(ranks[i].keys() - ranks[i - 1].keys()) if i else None,
-            _cosine(one.vector, first),
-            None if one.stop is None else str(one.stop),
-        )
-        for i, one in enumerate(rounds)
-    ]
-
-
-def _cosine(one: Floats, other: Floats) -> float | None:
-    norms = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return round(float(one @ other) / norms, 6) if norms else None
-
-
-def _number(value: float | None, digits: int = 4) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    hits = []
+    for hit, id_ in zip(rounds[-1].hits, rounds[-1].ids.tolist(), strict=True):
+        own, label = [known.get(hit.docid) for known in ranks], rounds[-1].labels.get(id_)
+        hits.append(PathHit(hit.docid, hit.score, hit.text, label, hit.relevance, ranks[-1][hit.docid], own[0], own))
+    lists = []
+    for i, one in enumerate(rounds):
+        new = len(ranks[i].keys() - ranks[i - 1].keys()) if i else None
+        drift, stop = cosine(one.vector, rounds[0].vector), None if one.stop is None else str(one.stop)
+        lists.append(ListSummary(one.updates, len(one.labels), new, drift and round(drift, 6), stop))
+    return SearchPath(query, hits, lists)

@@ -5,6 +5,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from tour_pyserini.core.arrays import cosine
 from tour_pyserini.core.scheduler import Round, Task
 
 TOP = 10
@@ -50,17 +51,15 @@ class Trace:
         further = one.ids[~np.isin(one.ids, shown.ids)]
         similarities = dict(zip(one.hits.ids.tolist(), _rounded(one.hits.scores), strict=True))
         ids = [*shown.ids.tolist(), *further.tolist()]
-        vector, start = one.vector.astype(np.float64), first.vector.astype(np.float64)
-        norm = np.linalg.norm(vector)
-        norms = norm * np.linalg.norm(start)
+        drift = cosine(one.vector, first.vector)
         top = set(one.hits.ids[:TOP].tolist())
         return {
             "docids": [self._docids[id_] for id_ in ids],
             "similarities": [similarities.get(id_) for id_ in ids],
             "labels": [round(labels[id_], 6) if id_ in labels else None for id_ in ids],
             "labelled": [self._docids[id_] for id_ in one.ids.tolist()],
-            "cosine": round(float(vector @ start / norms), 6) if norms else None,
-            "norm": round(float(norm), 6),
+            "cosine": None if drift is None else round(drift, 6),
+            "norm": round(float(np.linalg.norm(one.vector.astype(np.float64))), 6),
             "overlap": len(top & set(before.hits.ids[:TOP].tolist())) / len(top) if top and before else None,
         }
 

@@ -101,7 +101,6 @@ class SearchJob(Job):
     answer: Answer | None = None
     error: Exception | None = None
     _told: PathLists = field(default_factory=PathLists)
-    _first: Floats | None = None
     _vectors: dict[str, Floats] = field(default_factory=dict)
 
     @property
@@ -170,15 +169,11 @@ class SearchJob(Job):
         if fresh and not searcher.encodes_passages:
             vectors = searcher.fetch(np.array(fresh, dtype=np.int64)).astype(np.float64)
             self._vectors |= {docids[id_]: vector for id_, vector in zip(fresh, vectors, strict=True)}
-        query = found.vector.astype(np.float64)
-        self._first = query if self._first is None else self._first
-        norms = float(np.linalg.norm(self._first) * np.linalg.norm(query))
         names = [hit.docid for hit in found.hits]
-        told = self._told.add(names, labels, t=found.updates, query=query, vectors=self._vectors)
+        told = self._told.add(names, labels, t=found.updates, query=found.vector, vectors=self._vectors)
         for line, hit in zip(told["candidates"], found.hits, strict=True):
             line |= self._hit_fields(hit)
-        cosine = float(self._first @ query / norms) if norms else None
-        self.lists.append(Round(**told, cosine=cosine, stop=found.stop, costs=self.costs()))
+        self.lists.append(Round(**told, stop=found.stop, costs=self.costs()))
 
     def _hit_fields(self, hit: Any) -> dict[str, Any]:
         """What every candidate of a message has."""
