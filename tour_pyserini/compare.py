@@ -13,7 +13,7 @@ from tour_pyserini.answers import uses_patterns
 from tour_pyserini.command import run
 from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.judgements import read_qrels, read_splits
-from tour_pyserini.data.records import read_record, record_path
+from tour_pyserini.data.records import record_path
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions, read_topics
 from tour_pyserini.errors import TourError
@@ -143,7 +143,7 @@ def compare_runs(request: CompareRequest) -> Report:
     regex = False
     if request.predictions and request.topics is not None:
         questions, regex = read_questions(request.topics), uses_patterns(request.topics)
-    scorer = Scorer(request.measures, qrels, questions, regex=regex)
+    scorer = Scorer(request.measures, qrels, questions, regex=regex, source=request.qrels)
     topics = splits = None
     # Pyserini takes seconds to start, so topics are read only where they are needed.
     if request.topics is not None and (request.splits is not None or request.show is not None):
@@ -152,7 +152,7 @@ def compare_runs(request: CompareRequest) -> Report:
         order = None if topics is None else [str(qid) for qid in topics.topics]
         splits = read_splits(request.splits, judged=scorer.queries, topics=order)
     predictions = [read_predictions(file) for file in request.predictions]
-    rows = measure_runs(scorer, request.runs, qrels=request.qrels, judgements=qrels, predictions=predictions)
+    rows = measure_runs(scorer, request.runs, predictions)
 
     parts: list[Table | str] = [means_table(rows)]
     others, gained = [], dict[str, Any]()
@@ -165,8 +165,7 @@ def compare_runs(request: CompareRequest) -> Report:
         gained = {"gained": differences, "baseline": baseline.name, "measure": measure}
     if splits is not None:
         parts.append(split_table(scorer, rows, splits))
-    records = {row.name: record for row in rows if row.costs is not None and (record := read_record(row.path))}
-    if table := origins_table(records, None if first is None else rows[first].name):
+    if table := origins_table(rows, None if first is None else rows[first].name):
         parts.append(table)
     if first is not None and request.show is not None and topics is not None:
         queries, texts = {str(qid): text for qid, text in topics}, open_texts(str(request.corpus))

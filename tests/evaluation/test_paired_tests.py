@@ -90,7 +90,7 @@ def test_one_collection_has_the_p_value_of_its_own_test():
 def run(name, **values):
     arrays = {measure: np.array(each, dtype=float) for measure, each in values.items()}
     means = {measure: each.mean() for measure, each in arrays.items()}
-    return MeasuredRun(name, Path(name), arrays, means, np.ones(4, dtype=bool), None)
+    return MeasuredRun(name, Path(name), arrays, means, np.ones(4, dtype=bool), {})
 
 
 def test_comparisons_with_a_baseline_by_hand():

@@ -1,9 +1,12 @@
+from pathlib import Path
+
+import numpy as np
 import pytest
 from ir_measures import Qrel
 
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.measures import Scorer, measure_runs
+from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, measure_runs
 from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, examples, means_table, origins_table, split_table
 
 LINES = [["a_b.trec", "P@5", "-0.1250", "*"], ["c,d|e.trec", "RR", "+0.5000", ""]]
@@ -63,17 +66,21 @@ def test_what_the_records_say_about_fairness():
         models = {"reranker": "onnx:" + "0123456789abcdef" * 4}
         return {"config": config, "files": files, "models": models, "costs": {"queries": 2, "pairs": pairs}}
 
-    assert origins_table({"old": {"costs": {}}}) is None
-    same = origins_table({"one": record(), "two": record(config="method=tour")})
+    def table(records, *baseline):
+        runs = [MeasuredRun(name, Path(name), {}, {}, np.ones(1), record) for name, record in records.items()]
+        return origins_table(runs, *baseline)
+
+    assert table({"old": {"costs": {}}}) is None
+    same = table({"one": record(), "two": record(config="method=tour")})
     assert [line[1:] for line in same.cells[1:]] == [[m, "a", "onnx:01234567", "30.0"] for m in ("rerank", "tour")]
     assert same.legend == ""
-    other = origins_table({"one": record(), "two": record(sparse={"path": "indexes/a/bm25"}, index2={"name": "b"})})
+    other = table({"one": record(), "two": record(sparse={"path": "indexes/a/bm25"}, index2={"name": "b"})})
     assert other.cells[2][2] == "a + bm25 + b" and "signals of two. " in other.legend
-    own = origins_table({"one": {**record(), "command": ["search", "--reranker", "models/mine", "--hits", "9"]}})
+    own = table({"one": {**record(), "command": ["search", "--reranker", "models/mine", "--hits", "9"]}})
     assert own.cells[1][3] == "mine (01234567)"
     runs = {"one": record(), "two": record(pairs=4), "three": record(pairs=4)}
-    assert "labels/query of two, three. " in origins_table(runs).legend
-    assert "labels/query of one. " in origins_table(runs, "three").legend
+    assert "labels/query of two, three. " in table(runs).legend
+    assert "labels/query of one. " in table(runs, "three").legend
 
 
 QUERIES = {f"q{at}": f"question {at}" for at in range(1, 5)}

@@ -11,15 +11,15 @@ from small_experiment import definition
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import read_experiment
 from tour_pyserini.experiments.report import Report
-from tour_pyserini.support.costs import Costs
 
 
 def row(name, values, *, pairs=0):
     """A run of four queries with these nDCG@10."""
     each = np.array(values, dtype=np.float64)
-    costs = Costs(queries=4, pairs=pairs)
     means = {"nDCG@10": float(each.mean())}
-    return MeasuredRun(name, Path(name), {"nDCG@10": each}, means, np.ones(4, dtype=bool), costs)
+    return MeasuredRun(
+        name, Path(name), {"nDCG@10": each}, means, np.ones(4, dtype=bool), {"costs": {"queries": 4, "pairs": pairs}}
+    )
 
 
 def read(tmp_path, values):

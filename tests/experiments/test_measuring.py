@@ -11,7 +11,7 @@ from small_experiment import definition
 from tour_pyserini.core import method as registry
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun
+from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.measuring import measure, verdicts
 from tour_pyserini.experiments.planning import Locations, variables
@@ -63,11 +63,12 @@ def test_stored_runs_have_the_settings_of_the_experiment_file(name, monkeypatch)
 def judge(tmp_path):
     """The verdict on a score of 0.2 of a condition, given what is expected and what made the run."""
 
-    def judge(algorithm=None, **expected):
+    def judge(made=None, **expected):
         values = definition() | {"expected": {"letters.tiny.flat": {"dense": expected}}}
         (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
         experiment = read_experiment(tmp_path / "a.yaml")
-        run = MeasuredRun("dense", tmp_path, {}, {"RR": 0.2}, np.ones(1), None, algorithm)
+        record = {"config": f"method={made[0]} depth=3", "algorithm": {"method": made[1]}} if made else {}
+        run = MeasuredRun("dense", tmp_path, {}, {"RR": 0.2}, np.ones(1), record)
         (verdict,) = verdicts(experiment, {experiment.setups()[0]: {"dense": run}})
         return verdict.result
 
@@ -94,4 +95,4 @@ def test_a_score_of_another_algorithm_is_stale(judge, monkeypatch):
         (("gone", 1), None, "stale"),
     ):
         wanted = {"method": expected[0], "version": expected[1]} if expected else {}
-        assert judge(made and Algorithm(*made), RR=0.9, **wanted) == result, (made, expected)
+        assert judge(made, RR=0.9, **wanted) == result, (made, expected)

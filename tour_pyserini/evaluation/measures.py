@@ -3,22 +3,22 @@
 import logging
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence, Set
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from subprocess import SubprocessError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import read_record
-from tour_pyserini.data.runs import best_first, read_run
+from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.evaluation.answer_matching import NO_PASSAGE, warn_about_unusable_answers
 from tour_pyserini.evaluation.answer_measures import answer_values, answers_needed
-from tour_pyserini.support.costs import Costs
 
 if TYPE_CHECKING:
     from ir_measures import Measure, Qrel, ScoredDoc
@@ -45,8 +45,7 @@ class MeasuredRun(NamedTuple):
         values: each measure's value for every judged query, float64 [queries].
         means: the measures' means over the judged queries.
         answered: for every judged query, whether the run has hits for it, bool [queries].
-        costs: what the run cost, if it was recorded.
-        algorithm: the method that made the run and its version, if they were recorded and somebody asks.
+        record: how it was made, and what it cost; empty if that was not recorded.
     """
 
     name: str
@@ -54,18 +53,18 @@ class MeasuredRun(NamedTuple):
     values: Mapping[str, np.ndarray]
     means: Mapping[str, float]
     answered: np.ndarray
-    costs: Costs | None
-    algorithm: Algorithm | None = None
+    record: Mapping[str, Any]
+
+    def per_query(self, cost: str) -> float | None:
+        """`pairs` (labels) or `updates` per query, if costs were recorded."""
+        costs = self.record.get("costs")
+        return costs and costs[cost] / max(costs["queries"], 1)
 
     @property
-    def labels(self) -> float | None:
-        """Labels per query, if costs were recorded."""
-        return None if self.costs is None else self.costs.pairs / max(self.costs.queries, 1)
-
-    @property
-    def updates(self) -> float | None:
-        """Updates per query, if costs were recorded."""
-        return None if self.costs is None else self.costs.updates / max(self.costs.queries, 1)
+    def algorithm(self) -> Algorithm | None:
+        """The method that made the run and its version, if they were recorded."""
+        method, versions = re.match(r"method=(\S+)", self.record.get("config", "")), self.record.get("algorithm")
+        return Algorithm(method[1], versions["method"]) if method and versions else None
 
 
 class Scorer:
@@ -74,6 +73,7 @@ class Scorer:
     Attributes:
         measures: the measures' names, as ir-measures writes them, in the order given.
         queries: the judged queries, in the order of the judgements.
+        source: what messages call the judgements.
 
     Example:
         scorer = Scorer(["nDCG@10"], read_qrels("qrels/demo.trec"))
@@ -88,6 +88,7 @@ class Scorer:
         questions: Sequence[Question] = (),
         *,
         regex: bool = False,
+        source: str | os.PathLike[str] = "the judgements",
     ) -> None:
         """Prepare the measures.
 
@@ -96,6 +97,7 @@ class Scorer:
             qrels: the judgements.
             questions: every judged query must be among them where answers are measured.
             regex: whether their answers are regular expressions.
+            source: what messages call the judgements.
         """
         import ir_measures
 
@@ -113,6 +115,7 @@ class Scorer:
         self._measures = {str(measure): measure for measure in parsed.values()}
         self.measures = list(dict.fromkeys(str(parsed.get(name, name)) for name in measures))
         self.queries = list(dict.fromkeys(qrel.query_id for qrel in qrels))
+        self.source, self._qrels = source, qrels
         self._questions, self._regex = {question.qid: question for question in questions}, regex
         if self._of_answers:
             answer_values(self._of_answers, [], {}, regex=regex)  # refuses F1 of regular expressions
@@ -162,6 +165,20 @@ class Scorer:
             total.add(value)
         return float(total.result())
 
+    def unjudged_share(self, run: Iterable["ScoredDoc"]) -> float:
+        """The mean share of the first 20 hits of a judged query that are not judged.
+
+        It is 0 without grades of 0: there, a document that is not listed is simply not relevant.
+        """
+        import ir_measures
+
+        if not any(qrel.relevance == 0 and qrel.doc_id != NO_PASSAGE for qrel in self._qrels):
+            return 0.0
+        hits = list(run)
+        answered = {hit.query_id for hit in hits}
+        judged = ir_measures.iter_calc([ir_measures.Judged @ DEPTH], self._qrels, hits)
+        return 1 - float(np.mean([one.value for one in judged if one.query_id in answered]))
+
 
 def _parsed(name: str) -> "Measure":
     import ir_measures
@@ -176,53 +193,33 @@ def _parsed(name: str) -> "Measure":
 def compare(
     qrels: str | os.PathLike[str], runs: Sequence[str | os.PathLike[str]], measures: Sequence[str]
 ) -> list[MeasuredRun]:
-    """Measure runs with ir-measures.
-
-    Args:
-        qrels: TREC or BEIR judgements.
-        runs: TREC runs; the record beside a run gives its costs.
-        measures: names that ir-measures understands, such as nDCG@10, R@100, Success@1.
-
-    Returns:
-        The measured runs, in the order given. A judged query without hits counts as 0, and a warning
-        gives their number. A run without hits for any judged query is refused.
-    """
-    judgements = read_qrels(qrels)
-    return measure_runs(Scorer(measures, judgements), runs, qrels=qrels, judgements=judgements)
+    """Measure run files with the measures of ir-measures, such as nDCG@10, R@100, Success@1."""
+    return measure_runs(Scorer(measures, read_qrels(qrels), source=qrels), runs)
 
 
 def measure_runs(
     scorer: Scorer,
     runs: Sequence[str | os.PathLike[str]],
-    *,
-    qrels: str | os.PathLike[str] = "the judgements",
-    judgements: Sequence["Qrel"] = (),
     predictions: Sequence[Mapping[str, Sequence[str]]] = (),
 ) -> list[MeasuredRun]:
     """Measure run files, in the order given.
 
+    A judged query without hits counts as 0, and a warning gives their number. A run without hits for any judged query
+    is refused. A warning names a run with many hits that are not judged, if the first run has none: the comparison
+    would not be fair.
+
     Args:
         scorer: computes the measures.
         runs: TREC runs; the record beside a run gives its costs.
-        qrels: what messages call the scorer's judgements.
-        judgements: warn about runs with many hits that these do not judge, if the first run has none: the comparison
-            would not be fair. Without grades of 0 nothing is said: there, a document that is not listed is simply not
-            relevant.
         predictions: for each run its answers by question id, where answers are measured.
     """
-    result = []
-    judged: dict[str, set[str]] = {}
-    for qrel in judgements:
-        judged.setdefault(qrel.query_id, set()).add(qrel.doc_id)
-    fair = any(qrel.relevance == 0 and qrel.doc_id != NO_PASSAGE for qrel in judgements)
-    names = [Path(run).name for run in runs]
+    result: list[MeasuredRun] = []
+    fair, names = True, [Path(run).name for run in runs]
     for path, name, predicted in zip_longest(map(Path, runs), names, predictions):
         run = read_run(path)
         name = name if names.count(name) == 1 else str(path)
-        record = read_record(path)
-        costs = Costs.from_record(record.get("costs")) if record else None
-        result.append(measure_run(scorer, run, name=name, path=path, costs=costs, qrels=qrels, predicted=predicted))
-        share = _unjudged_share(run, judged) if fair else 0.0
+        result.append(measure_run(scorer, run, name=name, path=path, record=read_record(path), predicted=predicted))
+        share = scorer.unjudged_share(run) if fair and len(runs) > 1 else 0.0
         if share and len(result) == 1:
             fair = False
         elif share > SHARE:
@@ -234,34 +231,25 @@ def measure_runs(
     return result
 
 
-def _unjudged_share(run: Sequence["ScoredDoc"], judged: Mapping[str, Set[str]]) -> float:
-    """The share of unjudged documents among the first hits of the judged queries."""
-    by_query: dict[str, list[ScoredDoc]] = {}
-    for hit in run:
-        if hit.query_id in judged:
-            by_query.setdefault(hit.query_id, []).append(hit)
-    first = [hit for hits in by_query.values() for hit in best_first(hits)[:DEPTH]]
-    return sum(hit.doc_id not in judged[hit.query_id] for hit in first) / max(len(first), 1)
-
-
 def measure_run(
     scorer: Scorer,
     run: Sequence["ScoredDoc"],
     *,
     name: str,
     path: Path,
-    costs: Costs | None,
-    qrels: str | os.PathLike[str] = "the judgements",
+    record: Mapping[str, Any] | None,
     predicted: Mapping[str, Sequence[str]] | None = None,
 ) -> MeasuredRun:
-    """Measure a run that was read from `path`; messages call the scorer's judgements `qrels`."""
+    """Measure a run that was read from `path`."""
     with_hits = {hit.query_id for hit in run}
     answered = np.array([query in with_hits for query in scorer.queries])
     if not answered.any():
-        raise TourError(f"{path} and {qrels} have no query in common; give the judgements of the run's collection.")
+        raise TourError(
+            f"{path} and {scorer.source} have no query in common; give the judgements of the run's collection."
+        )
     if not answered.all():
         count = f"{answered.sum()} of the {answered.size} judged queries"
         log.warning("%s has hits for %s; the others count as 0", path, count)
     values = scorer.values(run, predicted)
     means = {measure: scorer.aggregate(measure, by_query) for measure, by_query in values.items()}
-    return MeasuredRun(name, path, values, means, answered, costs)
+    return MeasuredRun(name, path, values, means, answered, record or {})

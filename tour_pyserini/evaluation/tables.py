@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from html import escape
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -130,18 +130,10 @@ def means_table(runs: Sequence[MeasuredRun]) -> Table:
 
     If a run has no hits for some judged queries, the column `answered` shows for how many each run has hits.
     """
-    head = ["run", "answered", *runs[0].means, "labels/query", "updates/query"]
-    body = [
-        [
-            run.name,
-            str(run.answered.sum()),
-            *map(number, run.means.values()),
-            number(run.labels, 1),
-            number(run.updates, 2),
-        ]
-        for run in runs
-    ]
-    cells = [head, *body]
+    cells = [["run", "answered", *runs[0].means, "labels/query", "updates/query"]]
+    for run in runs:
+        costs = number(run.per_query("pairs"), 1), number(run.per_query("updates"), 2)
+        cells.append([run.name, str(run.answered.sum()), *map(number, run.means.values()), *costs])
     if all(run.answered.all() for run in runs):
         cells = [[line[0], *line[2:]] for line in cells]
     return Table(cells)
@@ -186,17 +178,17 @@ def split_table(scorer: Scorer, runs: Sequence[MeasuredRun], splits: Mapping[str
     return Table([["split", "run", "queries", *runs[0].means], *body], words=2, title="By split")
 
 
-def origins_table(records: Mapping[str, Mapping[str, Any]], baseline: str | None = None) -> Table | None:
+def origins_table(runs: Sequence[MeasuredRun], baseline: str | None = None) -> Table | None:
     """How the runs with a record were made: method, signals, re-ranker and labels per query.
 
     A sentence below says which differ in more than the method: a fair comparison is at equal signals and labels.
 
     Args:
-        records: the record beside each run, by the run's name; one without inputs is not shown.
+        runs: the runs; one whose inputs were not recorded is not shown.
         baseline: the run that the others are compared with; None: the first.
     """
     head = ["run", "method", "signals", "re-ranker", "labels/query"]
-    rows = [[name, *_origin(record)] for name, record in records.items() if record.get("files")]
+    rows = [_origin(run) for run in runs if run.record.get("files")]
     if not rows:
         return None
     base = next((row for row in rows if row[0] == baseline), rows[0])
@@ -211,8 +203,9 @@ def origins_table(records: Mapping[str, Mapping[str, Any]], baseline: str | None
     return Table([head, *rows], words=4, title="How the runs were made", legend=legend if differ else "")
 
 
-def _origin(record: Mapping[str, Any]) -> list[str]:
+def _origin(run: MeasuredRun) -> list[str]:
     """The cells of a run; a re-ranker is what the command called it, and a part of its checksum."""
+    record = run.record
     signals = [
         Path(file.get("path") or file["name"]).name
         for role, file in record["files"].items()
@@ -223,9 +216,8 @@ def _origin(record: Mapping[str, Any]) -> list[str]:
     if "--reranker" in command and reranker != "-":
         name = Path(command[command.index("--reranker") + 1]).name
         reranker = f"{name} ({reranker.rpartition(':')[2]})"
-    costs = record["costs"]
-    labels = f"{costs['pairs'] / max(costs['queries'], 1):.1f}"
-    return [record["config"].split()[0].removeprefix("method="), " + ".join(signals), reranker, labels]
+    method = record["config"].split()[0].removeprefix("method=")
+    return [run.name, method, " + ".join(signals), reranker, number(run.per_query("pairs"), 1)]
 
 
 def _p_value(p: float) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +19,6 @@ from tour_pyserini.experiments.definition import Expected, Experiment, Setup
 from tour_pyserini.experiments.planning import Locations
 from tour_pyserini.experiments.running import judge_answers, searched_qrels
 from tour_pyserini.experiments.stored_runs import Archive
-from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write
 
 EXACT = 0.0001
@@ -45,7 +43,8 @@ def scorers_of(experiment: Experiment, chosen: Sequence[Setup], locations: Locat
             topics = locations.expanded(experiment.collections[name].topics)
             questions = read_questions(topics) if answers_needed(experiment.measures) else ()
             regex = answers_are_patterns(topics)
-            scorers[name] = Scorer(experiment.measures, read_qrels(qrels), questions, regex=regex)
+            source = f"the judgements of {name}"
+            scorers[name] = Scorer(experiment.measures, read_qrels(qrels), questions, regex=regex, source=source)
     return scorers
 
 
@@ -116,17 +115,7 @@ def _measured_runs(
             continue
         if answers_needed(scorer.measures) and "answers" not in record:
             raise TourError(f"{path} has no predicted answers in its record; make the run again.")
-        measured = measure_run(
-            *(scorer, run),
-            name=name,
-            path=path,
-            costs=Costs.from_record(record["costs"]) if "costs" in record else None,
-            qrels=f"the judgements of {setup.collection}",
-            predicted=record.get("answers"),
-        )
-        method = re.match(r"method=(\S+)", str(record.get("config", "")))
-        made = Algorithm(method[1], record["algorithm"]["method"]) if method and "algorithm" in record else None
-        yield name, measured._replace(algorithm=made)
+        yield name, measure_run(scorer, run, name=name, path=path, record=record, predicted=record.get("answers"))
 
 
 class Verdict(NamedTuple):

@@ -157,7 +157,7 @@ class Report:
         head = [first_column, *measures, "labels/query"] + [f"{one} (paper)" for one in measures] * has_paper
         body = []
         for name, run in lines.items():
-            fields = [titles[name], *map(number, run.means.values()), number(run.labels, 1)]
+            fields = [titles[name], *map(number, run.means.values()), number(run.per_query("pairs"), 1)]
             fields += [number(published.get(name, {}).get(measure)) for measure in measures] * has_paper
             body.append(fields)
         yield Table([head, *body], title=title, legend=" ".join([LABELS, *[PAPER] * has_paper]))
@@ -203,7 +203,7 @@ class Report:
             points: dict[str, tuple[float, float]] = {}
             for name, run in runs.items():
                 swept = self._experiment.conditions[name].value or 0.0
-                x = swept if figure.kind == "sweep" else run.labels
+                x = swept if figure.kind == "sweep" else run.per_query("pairs")
                 if x is not None and figure.measure in run.means:
                     points[name] = (x, run.means[figure.measure])
             curves = []
@@ -229,7 +229,7 @@ class Report:
 
 def _mean_line(measures: Sequence[str], runs: Sequence[MeasuredRun]) -> list[str]:
     means = [sum(run.means[measure] for run in runs) / len(runs) for measure in measures]
-    labels = [count for run in runs if (count := run.labels) is not None]
+    labels = [count for run in runs if (count := run.per_query("pairs")) is not None]
     mean_labels = sum(labels) / len(labels) if len(labels) == len(runs) else None
     return [*map(number, means), number(mean_labels, 1)]
 
