@@ -16,7 +16,7 @@ from benchmarks.benchmark_setup import NQ, TOUR, BenchmarkSetup
 from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
-from tour_pyserini.rerankers import SqliteScores
+from tour_pyserini.rerankers.score_cache import SqliteScores
 from tour_pyserini.support.costs import Costs
 
 WORKERS = 2

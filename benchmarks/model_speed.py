@@ -16,7 +16,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.loading import load_document_encoder
 from tour_pyserini.encoders.model_folder import encoder_folder
 from tour_pyserini.evaluation.tables import Table
-from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
 
 REFERENCE = "sentence-transformers, torch fp32"
 OWN: Mapping[str, Mapping[str, Any]] = {

@@ -20,7 +20,8 @@ from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
-from tour_pyserini.rerankers import CachedReranker, load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
+from tour_pyserini.rerankers.score_cache import CachedReranker
 from tour_pyserini.searchers.searched_index import SearchedIndex, open_index
 from tour_pyserini.searchers.searcher import TourSearcher, field_table
 from tour_pyserini.stores.faiss_building import check_fit

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from tour_pyserini.phrases.phrase_index import open_phrase_index as open_phrase_index
     from tour_pyserini.phrases.phrase_searcher import PhraseSearcher as PhraseSearcher
     from tour_pyserini.phrases.phrase_searcher import TourPhraseSearcher as TourPhraseSearcher
-    from tour_pyserini.rerankers import CachedReranker as CachedReranker
-    from tour_pyserini.rerankers import Reranker as Reranker
-    from tour_pyserini.rerankers import load_reranker as load_reranker
-    from tour_pyserini.rerankers import register_reranker_kind as register_reranker_kind
+    from tour_pyserini.rerankers.loading import load_reranker as load_reranker
+    from tour_pyserini.rerankers.loading import register_reranker_kind as register_reranker_kind
+    from tour_pyserini.rerankers.reranker import Reranker as Reranker
+    from tour_pyserini.rerankers.score_cache import CachedReranker as CachedReranker
     from tour_pyserini.searchers.list_reranker import TourReranker as TourReranker
     from tour_pyserini.searchers.pyserini_interfaces import FaissSearcher as FaissSearcher
     from tour_pyserini.searchers.pyserini_interfaces import TourPrf as TourPrf
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "AdaptedQueryEncoder": "encoders.query_adapter",
-    "CachedReranker": "rerankers",
+    "CachedReranker": "rerankers.score_cache",
     "Costs": "support.costs",
     "FaissSearcher": "searchers.pyserini_interfaces",
     "Method": "core.method",
     "PhraseSearcher": "phrases.phrase_searcher",
     "QuerySignal": "stores.signals",
-    "Reranker": "rerankers",
+    "Reranker": "rerankers.reranker",
     "SearchPath": "searchers.search_path",
     "TourConfig": "core.config",
     "TourError": "errors",
@@ -61,13 +61,13 @@ _MODULES = {
     "load_document_encoder": "encoders.loading",
     "load_phrase_encoder": "phrases.phrase_encoder",
     "load_query_encoder": "encoders.loading",
-    "load_reranker": "rerankers",
+    "load_reranker": "rerankers.loading",
     "method": "core.method",
     "open_index": "searchers.searched_index",
     "open_phrase_index": "phrases.phrase_index",
     "open_texts": "data.texts",
     "register_method": "core.method",
-    "register_reranker_kind": "rerankers",
+    "register_reranker_kind": "rerankers.loading",
     "register_run_format": "data.runs",
     "register_vector_source": "stores.vectors",
     "search_path": "searchers.search_path",

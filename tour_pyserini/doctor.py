@@ -35,7 +35,8 @@ from tour_pyserini.encoders.loading import describe_encoder, load_document_encod
 from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, add_request_flags, option, same_option
-from tour_pyserini.rerankers import load_reranker, loading
+from tour_pyserini.rerankers import loading
+from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.search_request import SearchRequest

@@ -59,7 +59,8 @@ class Opener:
         With the score cache, its model is loaded when a label is missing there. The cache is the request's, or
         `scores`. With Ray, workers open their own: this one only tells about it.
         """
-        from tour_pyserini.rerankers import CachedReranker, load_reranker, load_reranker_later
+        from tour_pyserini.rerankers.loading import load_reranker, load_reranker_later
+        from tour_pyserini.rerankers.score_cache import CachedReranker
 
         options = {
             "max_length": request.reranker_max_length,

@@ -18,10 +18,9 @@ from typing import IO, Any, NamedTuple
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.opening import Opener
-from tour_pyserini.rerankers import SqliteScores
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import display_name
-from tour_pyserini.rerankers.score_cache import is_server
+from tour_pyserini.rerankers.score_cache import SqliteScores, is_server
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.searchers.hits import Hit
 from tour_pyserini.support.costs import Costs

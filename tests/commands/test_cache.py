@@ -11,7 +11,7 @@ from index_commands import largest_file
 from tour_pyserini.cache import main
 from tour_pyserini.encoders.query_vectors import CachedQueryEncoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, SqliteScores
+from tour_pyserini.rerankers.score_cache import CachedReranker, SqliteScores
 from tour_pyserini.support.sqlite_cache import Model
 
 PAIRS = [("q", str(number)) for number in range(3000)]

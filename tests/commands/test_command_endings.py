@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tour_pyserini.rerankers import SqliteScores
+from tour_pyserini.rerankers.score_cache import SqliteScores
 
 ROOT = Path(__file__).resolve().parents[2]
 WAITS = """

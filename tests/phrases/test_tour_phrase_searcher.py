@@ -9,7 +9,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
-from tour_pyserini.rerankers import CachedReranker
+from tour_pyserini.rerankers.score_cache import CachedReranker
 
 QUERIES = ["who got the first prize", "which river runs", "the king of the moon"]
 IDS = ["q1", "q2", "q3"]

@@ -8,7 +8,8 @@ import reranker_service
 from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
-from tour_pyserini.rerankers import CachedReranker, chat
+from tour_pyserini.rerankers import chat
+from tour_pyserini.rerankers.score_cache import CachedReranker
 from tour_pyserini.support import http_client
 
 PAIRS = [(f"query {i % 3}", f"passage {'x' * i}") for i in range(12)]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import cross_encoders, load_reranker, local_reranker, verify_default_reranker
+from tour_pyserini.rerankers import cross_encoders, local_reranker
+from tour_pyserini.rerankers.loading import load_reranker, verify_default_reranker
 from tour_pyserini.support import onnx_graphs
 from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.onnx_graphs import is_dynamically_quantised
@@ -108,7 +109,7 @@ def test_a_model_without_a_right_graph_is_run_by_torch(bert_folder, own_cache, m
         monkeypatch.setattr(cross_encoders.OnnxRunner, "__call__", lambda self, rows: run(self, rows) + 0.01)
     else:
         monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: 1 / 0)
-    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ("avx2",))
+    monkeypatch.setattr(onnx_graphs, "cpu_flags", lambda: ("avx2",))
     assert load_reranker(folder).fingerprint == expected
     assert word in caplog.text
     for wanted in ({"backend": "onnx"}, {"precision": "int8"}):

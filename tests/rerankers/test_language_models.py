@@ -29,10 +29,9 @@ from reranker_families import (
 )
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import load_reranker, load_reranker_later
 from tour_pyserini.rerankers.language_models import FAMILIES as PROMPTS
 from tour_pyserini.rerankers.language_models import PromptTokens
-from tour_pyserini.rerankers.loading import LazyReranker
+from tour_pyserini.rerankers.loading import LazyReranker, load_reranker, load_reranker_later
 from tour_pyserini.support import model_files
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

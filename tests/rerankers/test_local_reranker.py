@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import load_reranker
-from tour_pyserini.rerankers.local_reranker import CHUNK, FilePairTokens, Options, PairTokens
+from tour_pyserini.rerankers.loading import load_reranker
+from tour_pyserini.rerankers.local_reranker import _CHUNK, FilePairTokens, Options, PairTokens
 
 tokenizers = pytest.importorskip("tokenizers")
 transformers = pytest.importorskip("transformers")
@@ -36,7 +36,7 @@ def test_impossible_options_are_refused(wrong, word):
 
 def test_scores_do_not_depend_on_batches_and_progress_counts_every_pair(onnx_folder, pairs):
     folder = onnx_folder()
-    many = pairs * (CHUNK // len(pairs) + 2)  # more than one chunk
+    many = pairs * (_CHUNK // len(pairs) + 2)  # more than one chunk
     alone = np.array([load_reranker(folder).predict([pair])[0] for pair in pairs])
     seen = []
     for size in (None, 1, 7):

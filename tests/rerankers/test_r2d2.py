@@ -12,7 +12,7 @@ from tiny_r2d2 import IDS, TinyR2D2  # noqa: E402
 
 from tour_pyserini.data.texts import Passage  # noqa: E402
 from tour_pyserini.errors import TourError  # noqa: E402
-from tour_pyserini.rerankers import load_reranker  # noqa: E402
+from tour_pyserini.rerankers.loading import load_reranker  # noqa: E402
 
 TRIPLES = [
     ("who wrote hamlet", "Hamlet", "Hamlet is a tragedy by William Shakespeare."),

@@ -5,8 +5,8 @@ import pytest
 
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, score_pairs
-from tour_pyserini.rerankers.reranker import PartsReranker, score_pairs_counted, score_parts
+from tour_pyserini.rerankers.reranker import PartsReranker, score_pairs, score_pairs_counted, score_parts
+from tour_pyserini.rerankers.score_cache import CachedReranker
 
 PAIRS = [("who wrote hamlet", "Shakespeare did."), ("who wrote emma", "Austen did.")]
 

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import (
-    CachedReranker,
+from tour_pyserini.rerankers import loading
+from tour_pyserini.rerankers.loading import (
+    BUILT_IN_KINDS,
+    LazyReranker,
     load_reranker,
     load_reranker_later,
-    loading,
     register_reranker_kind,
-    score_pairs,
 )
-from tour_pyserini.rerankers.loading import BUILT_IN_KINDS, LazyReranker
+from tour_pyserini.rerankers.reranker import score_pairs
+from tour_pyserini.rerankers.score_cache import CachedReranker
 
 PAIRS = [("who wrote hamlet", "hamlet is a tragedy"), ("the cat", "sat on the mat")]
 

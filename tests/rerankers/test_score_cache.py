@@ -17,10 +17,10 @@ from postgres_server import PostgresServer
 
 from tour_pyserini.cache import main
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, SqliteScores, postgres_scores
+from tour_pyserini.rerankers import postgres_scores
 from tour_pyserini.rerankers import score_cache as cache_module
 from tour_pyserini.rerankers.postgres_scores import PostgresScores, without_password
-from tour_pyserini.rerankers.score_cache import is_server, open_scores, pair_key
+from tour_pyserini.rerankers.score_cache import CachedReranker, SqliteScores, is_server, open_scores, pair_key
 from tour_pyserini.support.sqlite_cache import Model
 
 ROOT = Path(__file__).parents[2]

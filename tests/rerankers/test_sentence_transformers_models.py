@@ -19,7 +19,9 @@ from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import CachedReranker, cross_encoders, load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
+from tour_pyserini.rerankers.score_cache import CachedReranker
+from tour_pyserini.support import onnx_graphs
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 LIBRARY = [family for family, row in FAMILIES.items() if row.engine == "sentence-transformers"]
@@ -33,7 +35,7 @@ def read(folder, **options):
 def with_onnx(monkeypatch):
     """A processor on which ONNX Runtime is faster."""
     pytest.importorskip("onnx")
-    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ("avx2",))
+    monkeypatch.setattr(onnx_graphs, "cpu_flags", lambda: ("avx2",))
 
 
 @pytest.mark.parametrize("labels", [1, 2])
@@ -53,7 +55,7 @@ def test_an_object_runs_as_a_graph_with_the_logits_of_the_library(bert_folder, w
 
 def test_an_object_that_cannot_run_as_a_graph_is_run_by_the_library(bert_folder, monkeypatch, pairs, caplog):
     caplog.set_level(logging.INFO)
-    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ())
+    monkeypatch.setattr(onnx_graphs, "cpu_flags", lambda: ())
     model = read(bert_folder())
     reranker = load_reranker(model)
     assert reranker.engine == "sentence-transformers"
@@ -70,7 +72,7 @@ def test_the_fingerprint_of_an_object_depends_on_weights_length_and_engine(bert_
     assert prints[0] == prints[1] and len(set(prints)) == 4
     objects[0].predict([("who", "cat")])  # which changes the state of its tokenizer
     assert load_reranker(objects[0]).fingerprint == prints[0]
-    monkeypatch.setattr(cross_encoders, "cpu_flags", lambda: ())
+    monkeypatch.setattr(onnx_graphs, "cpu_flags", lambda: ())
     assert load_reranker(objects[0]).fingerprint not in prints
 
 

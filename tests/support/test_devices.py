@@ -7,7 +7,7 @@ from tiny_models import SIZES, WORDS, save_modules, save_static, save_tokenizer
 
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 transformers = pytest.importorskip("transformers")

@@ -105,7 +105,7 @@ class SlowReranker(HashReranker):
 
 def labels_kept(area: Area, workload: Workload, random: Random, cases: int) -> None:
     """kill -9 while labels are bought: those of more than a second before stay, and those that stay are right."""
-    from tour_pyserini.rerankers import CachedReranker
+    from tour_pyserini.rerankers.score_cache import CachedReranker
 
     pairs = [("query", f"passage {row}") for row in range(100_000)]
     for number in range(cases):
@@ -134,7 +134,7 @@ def endurance(area: Area, workload: Workload, _: Random, queries: int) -> None:
 
 def _search_many(folder: Path, batches: int) -> None:
     from tour_pyserini import TourConfig
-    from tour_pyserini.rerankers import CachedReranker
+    from tour_pyserini.rerankers.score_cache import CachedReranker
     from tour_pyserini.searchers.searcher import TourSearcher
 
     toy, reranker = ToyCollection(folder / "endurance", queries=100), HashReranker()

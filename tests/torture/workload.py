@@ -261,7 +261,7 @@ class Workload:
 
     def _write_learnable(self) -> None:
         """A collection with kept labels, under the name of the re-ranker, that an adapter explains."""
-        from tour_pyserini.rerankers import load_reranker
+        from tour_pyserini.rerankers.loading import load_reranker
 
         models, learnt = self.folder / "models", self._template / "learnt"
         learnable.write_learnable(learnt, models / "learnt-encoder")

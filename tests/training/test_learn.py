@@ -11,7 +11,7 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.encoders.query_adapter import QueryAdapter
 from tour_pyserini.errors import TourError
 from tour_pyserini.learn import LearnRequest, NoGain, learn, main
-from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 

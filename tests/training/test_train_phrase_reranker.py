@@ -13,7 +13,7 @@ from tour_pyserini.evaluation.answer_measures import normalise
 from tour_pyserini.phrases.phrase_index import PhraseSpan
 from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training.reranker_tasks import RerankerTask
 

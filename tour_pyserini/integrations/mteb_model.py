@@ -6,7 +6,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.searchers.list_reranker import DocumentList, TourReranker
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.packages import import_optional

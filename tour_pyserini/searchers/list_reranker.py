@@ -12,7 +12,7 @@ from tour_pyserini.core.method import Query
 from tour_pyserini.core.scheduler import Scheduler, Task
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import load_reranker
+from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.rerankers.reranker import Pair, score_pairs
 from tour_pyserini.searchers.searched_index import as_signal, listed
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS

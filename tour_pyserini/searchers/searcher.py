@@ -153,7 +153,7 @@ class TourSearcher:
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
         self._reranker: Any = None
         if self.config.most_labels:
-            from tour_pyserini.rerankers import load_reranker
+            from tour_pyserini.rerankers.loading import load_reranker
 
             self._reranker = load_reranker(reranker)
         self._label_cost: LabelCost | None = None  # measured by the first search with a deadline
