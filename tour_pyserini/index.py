@@ -23,7 +23,7 @@ from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
 from tour_pyserini.encoders.model_folder import DEFAULT
-from tour_pyserini.encoders.sentence_model import ENCODER_BACKENDS, POOLINGS, PRECISIONS
+from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.stores.faiss_building import check_fit, write_index
@@ -32,7 +32,7 @@ from tour_pyserini.stores.signals import ENGLISH, Words, write_bm25
 from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
-from tour_pyserini.support.devices import DTYPES, torch_threads
+from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS, torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, content_hash, sha256
 from tour_pyserini.support.packages import version_of
 
@@ -124,7 +124,7 @@ class IndexRequest(Request):
         None, "tokens of a document that are read (default: what the model's files say, or 256)", count=True
     )
     encoder_backend: str = _encoder(
-        "auto", "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=ENCODER_BACKENDS
+        "auto", "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=BACKENDS
     )
     precision: str = _encoder(
         "fp32",

@@ -18,7 +18,7 @@ from tour_pyserini.searchers.searched_index import check_index
 from tour_pyserini.stores.index_folder import has_bm25
 from tour_pyserini.stores.signals import check_signal
 from tour_pyserini.stores.vector_database import store_address
-from tour_pyserini.support.devices import DTYPES
+from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS
 from tour_pyserini.support.files import is_stream
 
 QUERY_LENGTH = 256
@@ -33,10 +33,7 @@ _work = partial(option, group="how it works")
 _phrases = partial(option, group="phrases, for an index made with --phrases")
 
 # The words that flags may have; a test compares them with the modules that know them, which take time to load.
-ENCODER_BACKENDS = ("auto", "torch", "onnx")
 POOLINGS = ("cls", "mean", "max", "last", "weighted")
-BACKENDS = ("auto", "onnx", "torch")
-PRECISIONS = ("fp32", "int8")
 CONTEXTS = ("1", "3", "paragraph", "passage")
 
 # Flags that only passage indexes have, flags that only phrase indexes have, and flags of queries that are encoded.
@@ -170,7 +167,7 @@ class SearchRequest(Request):
     )
     encoder_class: str | None = _work(None, "Pyserini's encoder class; inferred if not given", metavar="CLASS")
     encoder_backend: str = _work(
-        "auto", "what runs the query encoder; auto: onnx where it is faster, else torch", choices=ENCODER_BACKENDS
+        "auto", "what runs the query encoder; auto: onnx where it is faster, else torch", choices=BACKENDS
     )
     tokenizer: str | None = _work(None, "tokenizer, if not the encoder's own", metavar="NAME")
     pooling: str | None = _work(

@@ -16,7 +16,6 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.flags import words
 from tour_pyserini.index import IndexRequest, index_request
 from tour_pyserini.phrases import phrase_input
-from tour_pyserini.rerankers import local_reranker
 from tour_pyserini.search import search_request
 from tour_pyserini.search_request import SearchRequest
 
@@ -137,7 +136,5 @@ def test_flags_have_the_names_that_pyserini_gives_settings():
 
 
 def test_the_words_of_flags_are_those_of_the_modules_that_read_them():
-    assert request_fields.ENCODER_BACKENDS == sentence_model.ENCODER_BACKENDS
     assert tuple(sentence_model.POOLINGS) == request_fields.POOLINGS
-    assert (request_fields.BACKENDS, request_fields.PRECISIONS) == (local_reranker.BACKENDS, local_reranker.PRECISIONS)
     assert request_fields.CONTEXTS == phrase_input.CONTEXTS

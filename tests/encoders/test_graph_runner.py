@@ -63,7 +63,6 @@ def test_threads_that_ask_for_other_lengths_get_the_vectors_of_one_thread(tmp_pa
 
 @pytest.mark.parametrize("pooling", ["cls", "mean", "last", "max"])
 def test_a_folder_with_an_onnx_graph_alone_gives_the_vectors_of_its_model(tmp_path, pooling):
-    import torch
     import transformers
 
     folder = save_transformer(tmp_path / "model", "bert")
@@ -73,13 +72,10 @@ def test_a_folder_with_an_onnx_graph_alone_gives_the_vectors_of_its_model(tmp_pa
     expected = [expected[0].encode_batch(texts), expected[1].encode(texts=texts)]
     model = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval().requires_grad_(False)
 
-    class TokenVectors(torch.nn.Module):
-        def forward(self, ids, mask):
-            return model(input_ids=ids, attention_mask=mask).last_hidden_state
-
     example = np.ones((1, 5), dtype=np.int64)
     inputs = {"input_ids": example, "attention_mask": example}
-    write_graph(TokenVectors(), inputs, folder / "model.onnx", output="last_hidden_state")
+    graph = folder / "model.onnx"
+    write_graph(model, lambda named: model(**named).last_hidden_state, inputs, graph, output="last_hidden_state")
     (folder / "model.safetensors").unlink()
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_padding(length=12)  # as published graphs often have it

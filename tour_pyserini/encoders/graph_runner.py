@@ -19,7 +19,6 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.encoder import TextRunner
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.encoders.sentence_model import BARE_LENGTH, ModelOptions, TorchRunner, load_sentence_model
-from tour_pyserini.errors import first_line
 from tour_pyserini.support.devices import cores
 from tour_pyserini.support.model_files import CallLock, encodable, read_json
 from tour_pyserini.support.onnx_graphs import (
@@ -46,7 +45,6 @@ PROBES = (
 )
 """Texts on which the graph is compared with the model; the last one is cut to the length that the model reads."""
 _GRAPH_FILE = "model.onnx"  # of an encoder that is published as a graph
-_LARGEST = 1_900_000_000  # bytes of weights: a file with an ONNX graph cannot exceed 2 GB
 
 
 class GraphRunner(TextRunner):
@@ -209,20 +207,24 @@ def _export(folder: Path, options: ModelOptions, path: Path) -> None:
     }
     for runner in runners:
         properties[runner.role] = {"prompt": runner.prompt, "length": runner.length, "cut": runner.cut}
-    try:
-        model[0].auto_model.set_attn_implementation("eager")
-        write_graph(_vector_module(model), {"input_ids": np.array(ids[0][:1])}, path, output="vector")
-        written = onnx.load(str(path))
-        onnx.helper.set_model_props(written, {"encoder": json.dumps(properties)})
-        onnx.save(written, str(path))
-        graphs = [GraphRunner(path, role, ModelOptions(threads=1)) for role in ("query", "document")]
-        texts = [[runner.prompt + probe for probe in PROBES] for runner in runners]
-        same = all(g.tokens(t) == i for g, t, i in zip(graphs, texts, ids, strict=True))
-        actual = [g.vectors(PROBES, prompt=r.prompt, max_length=None) for g, r in zip(graphs, runners, strict=True)]
-    except Exception as error:
-        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
-    if not same:
+    model[0].auto_model.set_attn_implementation("eager")
+    inputs = {"input_ids": np.array(ids[0][:1])}
+
+    def vector(tensors: dict[str, Any]) -> Any:
+        """The vector [1, d] of token ids [1, length]."""
+        ids = tensors["input_ids"]
+        features = model({"input_ids": ids, "attention_mask": ids.new_ones(ids.shape)})
+        return features["sentence_embedding"][:, : model.truncate_dim]
+
+    write_graph(model, vector, inputs, path, output="vector")
+    written = onnx.load(str(path))
+    onnx.helper.set_model_props(written, {"encoder": json.dumps(properties)})
+    onnx.save(written, str(path))
+    graphs = [GraphRunner(path, role, ModelOptions(threads=1)) for role in ("query", "document")]
+    texts = [[runner.prompt + probe for probe in PROBES] for runner in runners]
+    if not all(g.tokens(t) == i for g, t, i in zip(graphs, texts, ids, strict=True)):
         raise GraphError("the tokenizer of the ONNX graph gives other tokens than the model's tokenizer")
+    actual = [g.vectors(PROBES, prompt=r.prompt, max_length=None) for g, r in zip(graphs, runners, strict=True)]
     found, wanted = np.concatenate(actual), np.concatenate(expected)
     difference = float((np.abs(found - wanted).max(axis=1) / np.linalg.norm(wanted, axis=1)).max())
     if not difference <= TOLERANCE:  # also true for NaN
@@ -235,8 +237,6 @@ def _obstacle(model: Any) -> str | None:
         return "the model does not begin with a transformer and a fast tokenizer, which a graph consists of"
     if any(getattr(module, "include_prompt", True) is False for module in model):
         return "the model pools without its prompt, which a graph does not know"
-    if sum(weight.nbytes for weight in model.parameters()) > _LARGEST:
-        return "the model is too large for one ONNX file"
     return None
 
 
@@ -247,19 +247,3 @@ def _ids(model: Any, runner: Any) -> list[list[int]]:
         features = model.preprocess([probe], prompt=runner.prompt, task=runner.role)
         rows.append(features["input_ids"][0][features["attention_mask"][0].bool()].tolist())
     return rows
-
-
-def _vector_module(model: Any) -> Any:
-    """A module from token ids [1, length] to the vector [1, d], as the exporter needs it."""
-    import torch
-
-    class VectorModule(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.model = model
-
-        def forward(self, ids: torch.Tensor) -> torch.Tensor:
-            features = self.model({"input_ids": ids, "attention_mask": torch.ones_like(ids)})
-            return features["sentence_embedding"][:, : self.model.truncate_dim]
-
-    return VectorModule().eval()

@@ -4,7 +4,6 @@ import logging
 import os
 import sys
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, loa
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.devices import cpu_flags
 from tour_pyserini.support.model_files import read_json, read_modules
-from tour_pyserini.support.onnx_graphs import GraphError
+from tour_pyserini.support.onnx_graphs import GraphError, onnx_is_faster
 from tour_pyserini.support.packages import import_optional, version_of
 
 log = logging.getLogger(__name__)
@@ -142,11 +141,7 @@ def encoder_fingerprint(
 
 
 def _backend_for(options: ModelOptions) -> str:
-    """What runs an encoder: `onnx` or `torch`.
-
-    On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be faster. Other processors were not measured;
-    they use torch, which needs no export. GPUs, and numbers other than float32, use torch too.
-    """
+    """What runs an encoder: `onnx` or `torch`; numbers other than float32 use torch."""
     able = options.device == "cpu" and options.dtype in ("auto", "float32")
     able = able and (options.tokenizer is None or Path(options.tokenizer).is_dir())
     if options.backend == "onnx" or options.precision == "int8":
@@ -156,8 +151,7 @@ def _backend_for(options: ModelOptions) -> str:
                 "folder; use --encoder-backend torch and fp32."
             )
         return "onnx"
-    fast = options.backend == "auto" and able and "avx2" in (cpu_flags() or ())
-    return "onnx" if fast and find_spec("onnx") and find_spec("onnxruntime") else "torch"
+    return "onnx" if options.backend == "auto" and able and onnx_is_faster(options.device) else "torch"
 
 
 def _lacks_pooling(folder: Path) -> bool:

@@ -4,12 +4,12 @@ A folder with `modules.json` declares its modules, pooling, norm, prompts, maxim
 folder of transformers alone declares none of these: who loads it says how the vectors of tokens are pooled.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.encoder import TextRunner
 from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError
-from tour_pyserini.support.devices import on_device, torch_threads
+from tour_pyserini.support.devices import RunOptions, on_device, torch_threads
 from tour_pyserini.support.model_files import (
     CallLock,
     check_weights,
@@ -29,9 +29,6 @@ from tour_pyserini.support.model_files import (
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""
-ENCODER_BACKENDS = ("auto", "torch", "onnx")
-"""What can run an encoder; `auto` is ONNX Runtime where it was measured to be faster, else torch."""
-PRECISIONS = ("fp32", "int8")
 BARE_LENGTH = 256
 """Tokens of a document that are read of a folder without `modules.json`; Pyserini's default."""
 _PADDED = ("far?", "who wrote hamlet", "the sea " * 8)  # texts of different lengths
@@ -40,45 +37,26 @@ _NO_LIMIT = 1_000_000  # tokens; tokenizers mean "no limit" with numbers above
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions:
+class ModelOptions(RunOptions):
     """What is asked of a model besides what its files say, and how it is run.
+
+    On a CPU, the dtype `auto` is float32; `batch_size` is for documents that torch encodes.
 
     Attributes:
         pooling: `cls`, `mean`, `max`, `last` or `weighted`; None: as the model's files say.
         l2_norm: whether vectors get norm 1; None: as the model's files say, else not.
         truncate_dim: dimensions that are kept of a vector (Matryoshka); None: as the model's files say.
         tokenizer: folder or name of the tokenizer, if not the model's own.
-        device: `cpu`, `cuda:0`, ...
-        dtype: `auto`, `float32`, `bfloat16` or `float16`; `auto` is float32 on a CPU and what the model's files say on
-            a GPU.
-        trust_remote_code: whether Python code that the model brings along may be run.
-        backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine. Their vectors differ by rounding.
-        precision: `fp32`, or `int8` for 8-bit weights by ONNX Runtime: faster, with slightly other vectors.
-        threads: CPU threads; None: all cores.
-        batch_size: most documents that torch encodes at once; None: as many as fit a number of tokens.
     """
 
     pooling: str | None = None
     l2_norm: bool | None = None
     truncate_dim: int | None = None
     tokenizer: str | None = None
-    device: str = "cpu"
-    dtype: str = "auto"
-    trust_remote_code: bool = False
-    backend: str = "auto"
-    precision: str = "fp32"
-    threads: int | None = None
-    batch_size: int | None = None
+    precision: str | None = "fp32"
 
-    def __post_init__(self) -> None:
-        choices = {"pooling": (None, *POOLINGS), "backend": ENCODER_BACKENDS, "precision": PRECISIONS}
-        for name, allowed in choices.items():
-            if (value := getattr(self, name)) not in allowed:
-                words = ", ".join(word for word in allowed if word)
-                raise TourError(f"the {name} of an encoder is one of {words}, not {value!r}.")
-        for name in ("truncate_dim", "batch_size", "threads"):
-            if (number := getattr(self, name)) is not None and number < 1:
-                raise TourError(f"the {name} of an encoder is {number}; give 1 or more.")
+    words: ClassVar[Mapping[str, tuple[str | None, ...]]] = {**RunOptions.words, "pooling": (None, *POOLINGS)}
+    least: ClassVar[Mapping[str, int]] = {**RunOptions.least, "truncate_dim": 1}
 
 
 def load_sentence_model(folder: Path, options: ModelOptions) -> Any:

@@ -12,7 +12,6 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from tour_pyserini.rerankers.local_reranker import (
     relevance_logits,
 )
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
-from tour_pyserini.support.devices import cores, cpu_flags, does_not_fit, torch_threads
+from tour_pyserini.support.devices import cores, does_not_fit, torch_threads
 from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.model_files import (
     CallLock,
@@ -55,6 +54,7 @@ from tour_pyserini.support.onnx_graphs import (
     GraphError,
     cached_graph,
     is_dynamically_quantised,
+    onnx_is_faster,
     open_graph,
     quantisation_recipe,
     quantise,
@@ -68,8 +68,6 @@ GRAPH = "one unpadded pair, first token, opset 17, longest probe traced"
 """Describes the exported graph. Part of its key in the cache folder: change it when the export changes."""
 PROVED = 512
 """Tokens of the longest pair on which a graph is compared with its model, if the model takes so many."""
-MAX_BYTES = 1_900_000_000
-"""Largest size of the weights: a file with an ONNX graph cannot exceed 2 GB."""
 TOLERANCE = 1e-3
 """Allowed difference between logits of the graph and of the model; rounding causes about 1e-5."""
 BATCH_TOLERANCE = 1e-4
@@ -126,18 +124,10 @@ class OnnxRunner:
             raise does_not_fit(self._graph, reason) from error
 
 
-def choose_backend(options: Options) -> str:
-    """The back end of the options; for "auto", the one that is faster on this machine.
-
-    On x86 processors with AVX2 or AVX-512, ONNX Runtime was measured to be faster. Other processors were not measured;
-    they use torch, which needs no export. GPUs use torch too.
-    """
-    if options.backend != "auto":
-        return options.backend
-    if options.precision == "int8":
-        return "onnx"
-    has_avx2 = options.device == "cpu" and "avx2" in (cpu_flags() or ())
-    return "onnx" if has_avx2 and find_spec("onnx") and find_spec("onnxruntime") else "torch"
+def _runs_on_onnx(options: Options) -> bool:
+    """Whether ONNX Runtime is to run a model: it is asked for, or the faster one on this machine."""
+    asked = options.backend == "onnx" or options.precision == "int8"
+    return asked or (options.backend == "auto" and onnx_is_faster(options.device))
 
 
 def _export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[str, int], path: Path) -> None:
@@ -153,30 +143,23 @@ def _export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[
         path: the file to write.
 
     Raises:
-        GraphError: when the model cannot be exported, or the graph gives other logits than the model.
+        GraphError: when the graph gives other logits than the model.
     """
     import_optional("onnx", extra="onnx")
-    from tour_pyserini.rerankers.torch_runner import PositionalModel, TorchRunner, shorten_last_layer
+    from tour_pyserini.rerankers.torch_runner import TorchRunner, shorten_last_layer
 
     model = read()
-    if sum(weight.nbytes for weight in model.parameters()) > MAX_BYTES:
-        raise GraphError("the model is too large for one ONNX file")
-    try:
-        runner = TorchRunner(model, Options(), fill=fill)
-        expected = [runner([row]) for row in rows]
-        shorten_last_layer(model, runner.tensors(rows[:2]))
-        model.set_attn_implementation("eager")  # its graph is about 3 % faster in ONNX Runtime than that of "sdpa"
-        inputs = {name: tensor.numpy() for name, tensor in runner.tensors(rows[-1:]).items()}
-        inputs.pop("attention_mask", None)
-        write_graph(PositionalModel(model, list(inputs)), inputs, path, output="logits")
-        graph = OnnxRunner(path, Options())
-        differences = [np.abs(graph([row]) - logits).max() for row, logits in zip(rows, expected, strict=True)]
-    except Exception as error:
-        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
-    if not max(differences) <= TOLERANCE:  # also true for NaN
-        raise GraphError(
-            f"the model's ONNX graph gives other logits than the model (difference {max(differences):.2g})"
-        )
+    runner = TorchRunner(model, Options(), fill=fill)
+    expected = [runner([row]) for row in rows]
+    shorten_last_layer(model, runner.tensors(rows[:2]))
+    model.set_attn_implementation("eager")  # its graph is about 3 % faster in ONNX Runtime than that of "sdpa"
+    inputs = {name: tensor.numpy() for name, tensor in runner.tensors(rows[-1:]).items()}
+    inputs.pop("attention_mask", None)
+    write_graph(model, lambda tensors: model(**tensors).logits, inputs, path, output="logits")
+    graph = OnnxRunner(path, Options())
+    difference = max(np.abs(graph([row]) - logits).max() for row, logits in zip(rows, expected, strict=True))
+    if not difference <= TOLERANCE:  # also true for NaN
+        raise GraphError(f"the model's ONNX graph gives other logits than the model (difference {difference:.2g})")
 
 
 def _load_classifier(folder: Path, options: Options, *, name: str) -> Reranker:
@@ -245,13 +228,14 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Any, di
     fill["token_type_ids"] = tokenizer.pad_token_type_id
     read = partial(checkpoint.read, "AutoModelForSequenceClassification")
 
-    if checkpoint.dtype == "float32" and choose_backend(options) == "onnx":
+    if checkpoint.dtype == "float32" and _runs_on_onnx(options):
         # Graphs are proved for `PROVED` tokens, or for more on request.
         longest = max(len(row["input_ids"]) for row in probes)
         graph_settings = {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
         settings = {"backend": "onnx"}
         try:
-            graph = cached_graph(_key(files, **graph_settings), partial(_export_checked, read, probes, fill))
+            export = partial(_export_checked, read, probes, fill)
+            graph = cached_graph(_key(files, **graph_settings), export)
             if options.precision == "int8":
                 settings["precision"] = quantisation_recipe()
                 graph = _quantised(graph, files, **graph_settings)
@@ -321,7 +305,7 @@ def wrap_cross_encoder(model: Any, options: Options) -> Reranker | None:
     reason = "it is no classifier of pairs of texts in float32 on a cpu"
     if identity is not None and _is_plain_classifier(model):
         try:
-            if choose_backend(options) == "onnx":
+            if _runs_on_onnx(options):
                 return _run_on_onnx(model, identity, options, name=name)
             reason = "ONNX Runtime is not installed, or torch is faster on this processor"
         except GraphError as error:

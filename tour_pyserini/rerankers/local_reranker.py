@@ -1,17 +1,17 @@
 """A re-ranker whose model runs in this process: its options, its checkpoint, its tokens of pairs, and its batches."""
 
-from collections.abc import Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
-from tour_pyserini.support.devices import DTYPES, on_device
+from tour_pyserini.support.devices import DTYPES, RunOptions, on_device
 from tour_pyserini.support.model_files import (
     CallLock,
     Row,
@@ -28,9 +28,7 @@ from tour_pyserini.support.model_files import (
 from tour_pyserini.support.packages import import_optional
 
 SHORTEST_INPUT = 8
-BACKENDS = ("auto", "onnx", "torch")
-PRECISIONS = ("fp32", "int8")
-CHUNK = 512
+_CHUNK = 512
 """Pairs that are tokenised at a time: enough for batches of similar lengths, few enough to limit memory."""
 POLICY = "pair, passage cut first"
 """How a pair is cut. Part of the fingerprint, because another truncation gives other scores."""
@@ -45,28 +43,17 @@ PROBES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(RunOptions):
     """How a re-ranker is run; `load_reranker` describes the fields."""
 
     max_length: int = 512
-    batch_size: int | None = None
-    device: str = "cpu"
-    threads: int | None = None
-    backend: str = "auto"
-    precision: str | None = None
-    dtype: str = "auto"
     prompt: str | None = None
     instruction: str | None = None
-    trust_remote_code: bool = False
+
+    least: ClassVar[Mapping[str, int]] = {**RunOptions.least, "max_length": SHORTEST_INPUT}
 
     def __post_init__(self) -> None:
-        for what, least in {"max_length": SHORTEST_INPUT, "batch_size": 1, "threads": 1}.items():
-            if (number := getattr(self, what)) is not None and number < least:
-                raise TourError(f"the {what} of a re-ranker is {number}; give {least} or more.")
-        allowed = {"backend": BACKENDS, "dtype": DTYPES, "precision": (None, *PRECISIONS)}
-        for what, words in allowed.items():
-            if getattr(self, what) not in words:
-                raise TourError(f"the {what} of a re-ranker is one of {words}, not {getattr(self, what)!r}.")
+        super().__post_init__()
         if self.precision == "int8" and self.backend == "torch":
             raise TourError("the precision int8 needs the back end onnx; leave one of them out.")
         if self.dtype in ("bfloat16", "float16") and self.wanted_dtype != self.dtype:
@@ -76,7 +63,7 @@ class Options:
         """Refuse a back end that is none of those which can run the model of that name."""
         wanted = "onnx" if self.precision == "int8" else self.backend
         if wanted not in ("auto", *backends):
-            raise TourError(f"{name} cannot be run by {wanted}, but by {' or '.join(backends) or 'nothing else'} only.")
+            raise TourError(f"{name} cannot be run by {wanted}, but by {' or '.join(backends)} only.")
 
     @property
     def wanted_dtype(self) -> str:
@@ -135,8 +122,8 @@ class LocalReranker(PartsReranker):
         run_all: Callable[..., Iterable[np.ndarray]] = pool.map if self._runner.workers > 1 else map
         reads = getattr(self, "reads", str)
         try:
-            for start in range(0, len(pairs), CHUNK):
-                chunk = [(encodable(query), encodable(reads(text))) for query, text in pairs[start : start + CHUNK]]
+            for start in range(0, len(pairs), _CHUNK):
+                chunk = [(encodable(query), encodable(reads(text))) for query, text in pairs[start : start + _CHUNK]]
                 rows = self._tokens.rows(chunk)
                 lengths = [len(row["input_ids"]) for row in rows]
                 batches = list(length_sorted_batches(lengths, budget=self._budget, largest=self._largest))
@@ -172,18 +159,17 @@ class Checkpoint:
         """Tokens of the longest pair."""
         return usable_length(self.folder, self.config, self.tokenizer, min(self.options.max_length, self.longest))
 
-    def read(self, auto_class: str, *, device: str | None = None, dtype: str | None = None) -> Any:
-        """The model, by a class of transformers; its device and its dtype can be others than those of the options.
+    def read(self, auto_class: str, *, device: str | None = None) -> Any:
+        """The model, by a class of transformers, on the device of the options or another one.
 
         Raises:
             TourError: if it cannot be read, or if weights are missing (transformers would set them to random values).
         """
-        dtype = dtype or self.dtype
         with quiet_reading(self.folder, "the model"):
             model, report = getattr(import_optional("transformers"), auto_class).from_pretrained(
                 str(self.folder),
                 config=self.config,
-                dtype=getattr(import_optional("torch"), dtype),
+                dtype=getattr(import_optional("torch"), self.dtype),
                 output_loading_info=True,
                 weights_only=True,
                 trust_remote_code=self.options.trust_remote_code,
@@ -194,7 +180,7 @@ class Checkpoint:
                 f"{self.folder} is not a re-ranker: {lacks}; choose a cross-encoder (a bi-encoder is none)."
             )
         # In half precision, transformers keeps the weights in float32 that a model's authors say need it.
-        model = (model.float() if dtype == "float32" else model).eval()
+        model = (model.float() if self.dtype == "float32" else model).eval()
         return on_device(model, device or self.options.device, name=self.folder)
 
     def identify(self, kind: str, files: Iterable[Path], /, **settings: object) -> str:

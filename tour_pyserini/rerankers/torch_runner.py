@@ -1,4 +1,4 @@
-"""Run models with torch, faster where that does not change their logits, and write them as ONNX graphs."""
+"""Run models with torch, faster where that does not change their logits."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -85,19 +85,6 @@ class TorchRunner:
         if not same:
             self.model.config.pad_token_id = configured
             self.one_pair_per_call = True
-
-
-class PositionalModel(nn.Module):
-    """A model whose inputs are positional arguments and whose output is the logits, as the exporter needs it."""
-
-    def __init__(self, model: Any, names: Sequence[str]) -> None:
-        super().__init__()
-        self.model = model
-        self.names = names
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Compute logits [n, labels]."""
-        return self.model(**dict(zip(self.names, inputs, strict=True))).logits
 
 
 def shorten_last_layer(model: Any, inputs: dict[str, Tensor]) -> bool:

@@ -2,10 +2,11 @@
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tour_pyserini.errors import TourError, first_line
 
@@ -30,6 +31,50 @@ def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...] | None:
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 """The numbers that a model computes with. `auto`: float32 on a CPU, what the model's files say on a GPU."""
+BACKENDS = ("auto", "onnx", "torch")
+"""What can run a model; `auto` is ONNX Runtime where it was measured to be faster, else torch."""
+PRECISIONS = ("fp32", "int8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a model is run.
+
+    Attributes:
+        device: `cpu`, `cuda:0`, ...
+        dtype: `auto`, `float32`, `bfloat16` or `float16`.
+        trust_remote_code: whether Python code that the model brings along may be run.
+        backend: `onnx`, `torch`, or `auto`, the one that is faster on this machine; they differ by rounding.
+        precision: `fp32`, or `int8` for 8-bit weights by ONNX Runtime: faster, with slightly other results.
+        threads: CPU threads; None: all cores.
+        batch_size: most texts or pairs that are computed at once; None: as many as fit a number of tokens.
+    """
+
+    device: str = "cpu"
+    dtype: str = "auto"
+    trust_remote_code: bool = False
+    backend: str = "auto"
+    precision: str | None = None
+    threads: int | None = None
+    batch_size: int | None = None
+
+    words: ClassVar[Mapping[str, tuple[str | None, ...]]] = {
+        "dtype": DTYPES,
+        "backend": BACKENDS,
+        "precision": (None, *PRECISIONS),
+    }
+    """The words that an option may be."""
+    least: ClassVar[Mapping[str, int]] = {"threads": 1, "batch_size": 1}
+    """The smallest number that an option may be."""
+
+    def __post_init__(self) -> None:
+        for name, allowed in self.words.items():
+            if (value := getattr(self, name)) not in allowed:
+                known = ", ".join(word for word in allowed if word)
+                raise TourError(f"the {name} of a model is one of {known}, not {value!r}.")
+        for name, least in self.least.items():
+            if (number := getattr(self, name)) is not None and number < least:
+                raise TourError(f"the {name} of a model is {number}; give {least} or more.")
 
 
 def on_device(model: Any, device: str, *, name: object = "the model") -> Any:

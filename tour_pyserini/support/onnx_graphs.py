@@ -4,6 +4,7 @@ import logging
 import mmap
 import warnings
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,18 @@ WITHOUT_OVERFLOW = {"avx512_vnni", "avx_vnni", "amx_int8"}
 """Instruction sets that add products of 8-bit numbers without overflow; without them, weights have 7 bits."""
 
 
+_LARGEST = 1_900_000_000  # bytes of weights: a file with an ONNX graph cannot exceed 2 GB
+
+
+def onnx_is_faster(device: str) -> bool:
+    """Whether ONNX Runtime is installed and faster than torch on this machine.
+
+    On x86 processors with AVX2 or AVX-512 it was measured to be. Other processors were not measured; they use torch,
+    which needs no export. GPUs use torch too.
+    """
+    return device == "cpu" and "avx2" in (cpu_flags() or ()) and all(map(find_spec, ("onnx", "onnxruntime")))
+
+
 class GraphError(TourError):
     """A graph cannot be made or stored; the model itself may still be usable by another back end."""
 
@@ -48,9 +61,8 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
         make: a function that writes the graph to the path it gets.
 
     Raises:
-        GraphError: when the cache folder cannot be written, or when `make` raises it, now or before; `make` may raise
-            other errors.
-        TourError: when the disk is full.
+        GraphError: when the cache folder cannot be written, or when `make` fails, now or before.
+        TourError: when the disk is full, or when `make` raises it.
     """
     versions = [f"{name} {version_of(name)}" for name in _LIBRARIES]
     if reason := read_memo("graph", key, versions):
@@ -70,7 +82,7 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
                 log.warning("%s is damaged and is written again", path)
             try:
                 with atomic_replace(path) as partial:
-                    make(partial)
+                    _made(make, partial)
             except GraphError as error:
                 if full_disk(error):  # no reason to run the model in another way, with other rounding
                     raise unwritable(path, error) from error
@@ -82,21 +94,48 @@ def cached_graph(key: str, make: Callable[[Path], None]) -> Path:
     return path
 
 
-def write_graph(module: Any, inputs: Mapping[str, np.ndarray], path: Path, *, output: str) -> None:
+def _made(make: Callable[[Path], None], path: Path) -> None:
+    try:
+        make(path)
+    except TourError:
+        raise
+    except Exception as error:  # exporters raise errors of many types
+        raise GraphError(f"the model cannot be exported to ONNX ({first_line(error)[:200]})") from error
+
+
+def write_graph(
+    model: Any, compute: Callable[[dict[str, Any]], Any], inputs: Mapping[str, np.ndarray], path: Path, *, output: str
+) -> None:
     """Write a torch module as an ONNX graph whose inputs have any length.
 
     Args:
-        module: takes its inputs as positional arguments, in the order of `inputs`, and returns one tensor.
+        model: the module, which is traced.
+        compute: gives one tensor from the inputs by name, with `model`.
         inputs: an example [1, length] of each input, by name.
         path: the file to write.
         output: the name of the output.
+
+    Raises:
+        GraphError: if the model is too large.
     """
     import torch
 
+    class Exported(torch.nn.Module):
+        """The model with positional arguments, as the exporter needs it."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, *tensors: torch.Tensor) -> Any:
+            return compute(dict(zip(inputs, tensors, strict=True)))
+
+    if sum(weight.nbytes for weight in model.parameters()) > _LARGEST:
+        raise GraphError("the model is too large for one ONNX file")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter is deprecated; traced values become constants, as intended
         torch.onnx.export(
-            module,
+            Exported().eval(),
             tuple(torch.from_numpy(example) for example in inputs.values()),
             str(path),
             input_names=list(inputs),
@@ -108,7 +147,11 @@ def write_graph(module: Any, inputs: Mapping[str, np.ndarray], path: Path, *, ou
 
 
 def open_graph(graph: Path) -> Any:
-    """An ONNX Runtime session with one thread, on the CPU."""
+    """An ONNX Runtime session with one thread, on the CPU.
+
+    Raises:
+        GraphError: if it cannot be read.
+    """
     ort = import_optional("onnxruntime")
     settings = ort.SessionOptions()
     settings.intra_op_num_threads = 1
@@ -116,7 +159,9 @@ def open_graph(graph: Path) -> Any:
     try:
         return ort.InferenceSession(str(graph), sess_options=settings, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise TourError(f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again.") from error
+        raise GraphError(
+            f"{graph} cannot be read as an ONNX model ({first_line(error)}); download it again."
+        ) from error
 
 
 def _is_intact(path: Path, checksum_path: Path) -> bool:
@@ -135,9 +180,6 @@ def quantise(graph: Path, path: Path) -> None:
 
     Embeddings and the head are not quantised, because they take little time. One scale per output channel costs no
     time either and gives logits closer to those of fp32.
-
-    Raises:
-        GraphError: when the graph cannot be quantised.
     """
     import_optional("onnx", extra="onnx")
     quantisation = import_optional("onnxruntime.quantization", extra="onnx")
@@ -152,8 +194,6 @@ def quantise(graph: Path, path: Path) -> None:
             reduce_range=_needs_7_bits(),
             op_types_to_quantize=["MatMul"],
         )
-    except Exception as error:
-        raise GraphError(f"{graph} cannot be quantised ({first_line(error)})") from error
     finally:
         logging.disable(disabled)
 
