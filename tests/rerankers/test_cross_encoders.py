@@ -119,9 +119,12 @@ def test_a_model_without_a_right_graph_is_run_by_torch(bert_folder, own_cache, m
 
 
 def test_onnx_and_torch_give_the_same_scores_and_8_bits_close_ones(bert_folder, own_cache, monkeypatch, pairs):
-    """Each under a fingerprint of its own; with a graph, a score depends only on its pair. It is exported once."""
+    """Each under a fingerprint of its own; with a graph, a score depends only on its pair. It is exported once.
+
+    A graph is made and run on the CPU, whatever device the encoder of the same search is on.
+    """
     folder = bert_folder()
-    ways = ({"backend": "torch"}, {"backend": "onnx"}, {"precision": "int8"})
+    ways = ({"backend": "torch"}, {"backend": "onnx", "device": "cuda:0"}, {"precision": "int8"})
     plain, onnx, small = (load_reranker(folder, **way) for way in ways)
     assert (plain.engine, onnx.engine, small.engine) == ("torch", "onnx", "onnx")
     expected = plain.predict(pairs)

@@ -234,7 +234,7 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Any, di
         graph_settings = {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
         settings = {"backend": "onnx"}
         try:
-            export = partial(_export_checked, read, probes, fill)
+            export = partial(_export_checked, partial(read, device="cpu"), probes, fill)
             graph = cached_graph(_key(files, **graph_settings), export)
             if options.precision == "int8":
                 settings["precision"] = quantisation_recipe()
