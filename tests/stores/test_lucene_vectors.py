@@ -116,6 +116,8 @@ def test_tour_over_lucene_is_tour_over_faiss(indexes, flat, method):
         ours, theirs = runs[1][1][query], runs[0][1][query]
         assert [hit.docid for hit in ours] == [hit.docid for hit in theirs]
         assert [hit.score for hit in ours] == pytest.approx([hit.score for hit in theirs], abs=1e-3)
+    part = TourSearcher(lucene, HashReranker(), TEXTS, config).only(["d3"])
+    assert [part.finds(docid) for docid in ("d3", "d4", "unknown")] == [True, False, False]
 
 
 def test_pyserinis_searchers_are_searched(indexes, flat):

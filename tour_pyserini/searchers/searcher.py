@@ -253,8 +253,9 @@ class TourSearcher:
         """Whether a search may find a document, which need not exist."""
         if (within := self._within(None)) is None:
             return True
-        own = getattr(self._store, "docids", None)  # a vector database
-        positions = own.positions([docid]) if own is not None else self._fields.positions
+        known: Any = self.searcher.docids
+        is_database = hasattr(self._store, "within")
+        positions = known.positions([docid]) if is_database else self._fields.positions
         return bool(within.passes(np.array([positions.get(docid, -1)]))[0])
 
     def _add_signals(self, signals: Sequence[Any]) -> None:
