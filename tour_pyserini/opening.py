@@ -11,12 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
-from tour_pyserini.searchers.searched_index import DenseSignal, NoVectors, SearchedIndex, open_index
+from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex, open_index
 from tour_pyserini.searchers.searcher import TourSearcher, field_table
 from tour_pyserini.stores.index_folder import IndexSettings, check_vectors
 from tour_pyserini.stores.signals import RunSignal, open_signal
@@ -30,6 +33,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_WORDS = 10
+
+
+class _NoVectors:
+    """The query encoder of documents without vectors."""
+
+    def encode(self, *_: Any, **__: Any) -> Floats:
+        return np.empty(0, dtype=np.float32)
 
 
 class Opener:
@@ -185,7 +195,7 @@ class Opener:
             return replace(inner, index=UnsearchedDocuments(store.size, store.fetch, dimension=store.dimension))
         runs = [self.open(RunSignal, path) for path in request.run]
         docids = list(dict.fromkeys(docid for run in runs for docid in run.documents))
-        return SearchedIndex(UnsearchedDocuments(len(docids)), docids, NoVectors())
+        return SearchedIndex(UnsearchedDocuments(len(docids)), docids, _NoVectors())
 
     def _encoded_queries(self, request: SearchRequest) -> Any:
         from tour_pyserini.encoders.query_vectors import load_encoded_queries

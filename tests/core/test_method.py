@@ -6,7 +6,7 @@ from halfway_method import halfway, registered
 from memory_corpus import MemoryCorpus
 
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.core.method import Method, method, register_method
+from tour_pyserini.core.method import Method, register_method
 from tour_pyserini.core.settings import MethodSettings
 from tour_pyserini.errors import TourError
 
@@ -26,5 +26,3 @@ def test_what_cannot_be_registered():
         register_method(Method("hard", halfway.run, MethodSettings))
     with pytest.raises(TourError, match="not a method"):
         register_method(halfway.run)
-    with pytest.raises(TourError, match="cannot name"):
-        method(MethodSettings, name="two words")(halfway.run)

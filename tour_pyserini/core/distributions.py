@@ -7,7 +7,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Flags, Floats
 
-FARTHEST = 6.0
+_FARTHEST = 6.0
 """Beyond this many standard deviations a value stands out as far as it can."""
 
 
@@ -60,4 +60,4 @@ def standardise(values: Floats) -> Floats:
     deviation = np.sqrt((centred * centred).mean())
     if not deviation > 1e-9 * np.abs(values).max():  # what is left is rounding
         return np.zeros(len(values))
-    return np.clip(centred / deviation, -FARTHEST, FARTHEST)
+    return np.clip(centred / deviation, -_FARTHEST, _FARTHEST)

@@ -14,7 +14,6 @@ A method is a generator. It yields requests and gets their answers; it knows no 
 """
 
 import dataclasses
-import re
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -144,8 +143,8 @@ class Method:
     version: int = 1
 
 
-def method(settings: type[MethodSettings], *, name: str | None = None, version: int = 1) -> Callable[[Any], Method]:
-    """Make a `Method` of a function; its name is the function's, with hyphens, unless one is given.
+def method(settings: type[MethodSettings], *, version: int = 1) -> Callable[[Any], Method]:
+    """Make a `Method` of a function; its name is the function's, with hyphens.
 
     Example:
         @method(HalfwaySettings)
@@ -159,11 +158,9 @@ def method(settings: type[MethodSettings], *, name: str | None = None, version: 
     """
 
     def decorate(function: Callable[[Query, Any], Run]) -> Method:
-        chosen = name or function.__name__.strip("_").replace("_", "-")
-        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", chosen):
-            raise TourError(f"{chosen!r} cannot name a method: use letters, digits and hyphens.")
-        _check_settings(chosen, settings)
-        return Method(chosen, function, settings, version)
+        name = function.__name__.strip("_").replace("_", "-")
+        _check_settings(name, settings)
+        return Method(name, function, settings, version)
 
     return decorate
 
@@ -193,8 +190,6 @@ def _check_settings(name: str, settings: type[MethodSettings]) -> None:
             "a subclass of MethodSettings."
         )
     for item in dataclasses.fields(settings):
-        if item.name in ("method", "preset", "config"):
-            raise TourError(f"the method {name!r} cannot have a setting {item.name!r}: the name is in use.")
         if "help" not in item.metadata or type(item.default) not in (bool, int, float, str):
             raise TourError(
                 f"the setting {item.name!r} of the method {name!r} must be made with `setting`, from a default that is "

@@ -16,6 +16,7 @@ class Hit:
         docid: its name.
         score: its score; the hits of a list are in the order of their scores.
         vectors: its vector [d], where it was asked for.
+        position: where it is in the index, if that is known.
         text: its passage; None where the searcher was given no texts.
         relevance: the probability that it is relevant; None without a calibration, which `tune` makes.
     """
@@ -23,6 +24,7 @@ class Hit:
     docid: str
     score: float
     vectors: Floats | None = field(default=None, repr=False)
+    position: int | None = field(default=None, repr=False, kw_only=True)
     relevance: float | None = field(default=None, repr=False, kw_only=True)
     texts: Mapping[str, str] | None = field(default=None, repr=False, kw_only=True)
 

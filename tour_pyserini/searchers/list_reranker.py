@@ -14,7 +14,7 @@ from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.rerankers.reranker import Pair, score_pairs
-from tour_pyserini.searchers.searched_index import as_signal, listed
+from tour_pyserini.searchers.searched_index import as_signals
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, found_by
 from tour_pyserini.stores.store import Store, UnsearchedDocuments, as_store
@@ -44,6 +44,40 @@ class DocumentList(NamedTuple):
     vectors: Any = None
     scores: Sequence[float] | None = None
     query_vector: Any = None
+
+    def task(self, config: TourConfig) -> "ListTask":
+        """What ranks it, not begun yet.
+
+        Raises:
+            TourError: if what is given does not belong together.
+        """
+        query, documents, vectors, scores, query_vector = self
+        count = len(documents)
+        if not isinstance(query, str) or not query.strip():
+            raise TourError("the query of a list is empty, or not a string; give its text.")
+        if (vectors is None) != (query_vector is None):
+            raise TourError("vectors of documents and of the query belong together: give vectors= and query_vector=.")
+        for what, values in (("vectors", vectors), ("scores", scores)):
+            if values is not None and len(values) != count:
+                raise TourError(f"there are {count} documents and {len(values)} {what}; give one for each document.")
+        if not count:
+            vectors = query_vector = None
+        passages = [_passage(document, place) for place, document in enumerate(documents)]
+        signals = []
+        if scores is not None or vectors is None:
+            said = np.arange(count, 0, -1.0) if scores is None else np.asarray(scores, dtype=np.float64)
+            if not np.isfinite(said).all():
+                place = int(np.isfinite(said).argmin())
+                raise TourError(f"the score of the document at position {place} is not a number.")
+            order = np.argsort(-said, kind="stable")
+            signals = [SignalScores(order, said[order])]
+        index = UnsearchedDocuments(count) if vectors is None else as_store(vectors)
+        vector = np.asarray([] if query_vector is None else query_vector, dtype=np.float32).reshape(-1)
+        if len(vector) != index.dimension:
+            raise TourError(
+                f"the query's vector has {len(vector)} dimensions and the documents' have {index.dimension}."
+            )
+        return ListTask.of(query, vector, index, signals, passages, config)
 
 
 class TourReranker:
@@ -84,10 +118,9 @@ class TourReranker:
 
     def rank_lists(self, lists: Sequence[DocumentList]) -> list[list[RankedDocument]]:
         """The documents of each list, best first; the labels of all lists are computed together."""
-        works = [list_task(one, self.config) for one in lists]
-        _run([work for work in works if work is not None], self._reranker)
-        pairs = zip(lists, works, strict=True)
-        return [[] if work is None else ranked_documents(one.documents, work.task) for one, work in pairs]
+        works = [one.task(self.config) for one in lists]
+        _run(works, self._reranker)
+        return [work.ranked(one.documents) for one, work in zip(lists, works, strict=True)]
 
 
 class Feedback:
@@ -107,12 +140,12 @@ class Feedback:
         Args:
             reranker: where labels come from: anything `load_reranker` takes.
             config: the method and its settings.
-            signals: what else says something of the candidates, each anything `as_signal` takes.
+            signals: what else says something of the candidates, each anything `as_signals` takes.
         """
         self.config = config or TourConfig()
         self.labels = self.config.most_labels > 0
         self._reranker = load_reranker(reranker) if self.labels else None
-        self._signals = [as_signal(signal) for signal in listed(signals)]
+        self._signals = as_signals(signals)
         self.reads_query = self.labels or bool(self._signals)
 
     def update(
@@ -188,6 +221,15 @@ class ListTask(NamedTuple):
             self.task.answer(labels)
         self.scheduler.advance([self.task])
 
+    def ranked(self, documents: Sequence[Any]) -> list[RankedDocument]:
+        """The documents of the list, best first, when the task has ended."""
+        ids, scores = self.task.result.ranking
+        labels = self.task.labels
+        return [
+            RankedDocument(documents[id_], id_, score, labels.get(id_))
+            for id_, score in zip(ids.tolist(), scores.tolist(), strict=True)
+        ]
+
 
 def _run(works: Sequence[ListTask], reranker: Any) -> None:
     """Advance the tasks of lists to their ends; each time, the labels that all of them wait for are one call."""
@@ -198,38 +240,6 @@ def _run(works: Sequence[ListTask], reranker: Any) -> None:
         labels = score_pairs(reranker, [pair for pairs in wanted for pair in pairs])
         for work, own in zip(waiting, np.split(labels, np.cumsum(list(map(len, wanted)))[:-1]), strict=True):
             work.go_on(own)
-
-
-def list_task(given: DocumentList, config: TourConfig) -> ListTask | None:
-    """The task of a list, not begun yet; None for a list without documents.
-
-    Raises:
-        TourError: if what is given does not belong together.
-    """
-    query, documents, vectors, scores, query_vector = given
-    count = len(documents)
-    if not isinstance(query, str) or not query.strip():
-        raise TourError("the query of a list is empty, or not a string; give its text.")
-    if (vectors is None) != (query_vector is None):
-        raise TourError("vectors of documents and of the query belong together: give vectors= and query_vector=.")
-    for what, values in (("vectors", vectors), ("scores", scores)):
-        if values is not None and len(values) != count:
-            raise TourError(f"there are {count} documents and {len(values)} {what}; give one for each document.")
-    if not count:
-        return None
-    passages = [_passage(document, place) for place, document in enumerate(documents)]
-    signals = []
-    if scores is not None or vectors is None:
-        said = np.arange(count, 0, -1.0) if scores is None else np.asarray(scores, dtype=np.float64)
-        if not np.isfinite(said).all():
-            raise TourError(f"the score of the document at position {int(np.isfinite(said).argmin())} is not a number.")
-        order = np.argsort(-said, kind="stable")
-        signals = [SignalScores(order, said[order])]
-    index = UnsearchedDocuments(count) if vectors is None else as_store(vectors)
-    vector = np.asarray([] if query_vector is None else query_vector, dtype=np.float32).reshape(-1)
-    if len(vector) != index.dimension:
-        raise TourError(f"the query's vector has {len(vector)} dimensions and the documents' have {index.dimension}.")
-    return ListTask.of(query, vector, index, signals, passages, config)
 
 
 _TEXTS = ("text", "content", "contents", "page_content")
@@ -246,16 +256,6 @@ def _passage(document: Any, place: int) -> str:
     if text is None:
         raise TourError(f"the document at position {place} is a {type(document).__name__} without a text; give `text`.")
     return Passage(fields["title"], text) if fields.get("title") else text
-
-
-def ranked_documents(documents: Sequence[Any], task: Task) -> list[RankedDocument]:
-    """The documents of a list whose task has ended, best first."""
-    ids, scores = task.result.ranking
-    labels = task.labels
-    return [
-        RankedDocument(documents[id_], id_, score, labels.get(id_))
-        for id_, score in zip(ids.tolist(), scores.tolist(), strict=True)
-    ]
 
 
 def _scores_of(signal: Signal, query: str, docids: Sequence[str]) -> SignalScores:

@@ -15,7 +15,7 @@ from tour_pyserini.data.texts import open_texts, read_text
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.hits import Hit
 from tour_pyserini.searchers.list_reranker import Feedback
-from tour_pyserini.searchers.searched_index import SearchedIndex, hybrid_parts, listed, open_index
+from tour_pyserini.searchers.searched_index import SearchedIndex, as_signals, hybrid_parts, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.pyserini import ensure_java
 
@@ -85,8 +85,8 @@ class TourQueryEncoder(QueryEncoder):
         if isinstance(searcher, str | os.PathLike):
             searcher = open_index(searcher)
         dense, more = hybrid_parts(searcher)
-        index = SearchedIndex(dense.index, dense.docids, encoder)
-        self._tour = TourSearcher(index, reranker, texts, config, vectors=vectors, signals=[*more, *listed(signals)])
+        index, signals = SearchedIndex(dense.index, dense.docids, encoder), [*more, *as_signals(signals)]
+        self._tour = TourSearcher(index, reranker, texts, config, vectors=vectors, signals=signals)
         self._threads = threads
 
     def encode(self, query: str, **_: Any) -> np.ndarray:
@@ -95,7 +95,7 @@ class TourQueryEncoder(QueryEncoder):
 
     def encode_batch(self, queries: list[str], **_: Any) -> np.ndarray:
         """The optimised vectors [n, d] of queries that advance together."""
-        return self._tour.optimise(queries, threads=self._threads)
+        return self._tour.batch_run(queries, [f"query {row}" for row in range(len(queries))], 1, self._threads)[0]
 
 
 class TourPrf(DenseVectorPrf):
@@ -127,15 +127,13 @@ class TourPrf(DenseVectorPrf):
             texts: the candidates' passages: anything `open_texts` takes.
             config: the method and its settings.
             topics: the texts of queries by their ids.
-            signals: what else says something of the candidates, each anything `as_signal` takes.
+            signals: what else says something of the candidates, each anything `as_signals` takes.
         """
         super().__init__()
         config = config or TourConfig()
         if config.most_labels and texts is None:
             raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else {}
-        if not isinstance(topics, Mapping | None):
-            raise TourError(f"topics is a mapping from query id to text, not {type(topics).__name__}.")
         self._topics = topics or {}
         self._rule = Feedback(reranker, config, signals=signals)
         self.config = self._rule.config

@@ -103,8 +103,8 @@ def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 
     rounds = list(searcher.rounds(query, k, threads, filter=filter))
     ranks = [{hit.docid: rank for rank, hit in enumerate(one.hits, start=1)} for one in rounds]
     hits = []
-    for hit, id_ in zip(rounds[-1].hits, rounds[-1].ids.tolist(), strict=True):
-        own, label = [known.get(hit.docid) for known in ranks], rounds[-1].labels.get(id_)
+    for hit in rounds[-1].hits:
+        own, label = [known.get(hit.docid) for known in ranks], rounds[-1].labels.get(hit.position)
         hits.append(PathHit(hit.docid, hit.score, hit.text, label, hit.relevance, ranks[-1][hit.docid], own[0], own))
     lists = []
     for i, one in enumerate(rounds):

@@ -48,14 +48,6 @@ class SearchedIndex:
         return as_store(self.index).size
 
 
-class NoVectors:
-    """The query encoder of documents without vectors."""
-
-    def encode(self, *_: Any, **__: Any) -> Floats:
-        """A vector without numbers, [0]."""
-        return np.empty(0, dtype=np.float32)
-
-
 def check_index(index: str | os.PathLike[str]) -> None:
     """Refuse an index that does not exist, without importing FAISS or Pyserini.
 
@@ -163,18 +155,16 @@ class _QueryFunction:
         text = text_of(fields, "query") if query is None else query
         if self._takes_lists is None:
             self._takes_lists = not self._takes(text)
-        return _as_vectors(self._function([text] if self._takes_lists else text))
+        return np.asarray(self._function([text] if self._takes_lists else text), dtype=np.float32)
 
     def _takes(self, text: str) -> bool:
         try:
-            return _as_vectors(self._function(text)).size == self._dimension
+            return np.asarray(self._function(text), dtype=np.float32).size == self._dimension
         except Exception:  # a function of lists may fail in any way for a text
             return False
 
 
 def _query_encoder(encode: Any, dimension: int) -> Any:
-    if isinstance(encode, type):
-        raise TourError(f"encode is the class {encode.__name__}; give an object: {encode.__name__}(...).")
     if hasattr(encode, "encode_batch"):
         return encode
     # A SentenceTransformer's `encode_query` adds the prompt that its model wants before queries.
@@ -187,37 +177,28 @@ def _query_encoder(encode: Any, dimension: int) -> Any:
     return _QueryFunction(function, dimension)
 
 
-def _as_vectors(values: Any) -> Floats:
-    try:
-        return np.asarray(values, dtype=np.float32)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TourError(f"encode must return an array of numbers, not {type(values).__name__} ({error}).") from error
-
-
 def _named_texts(texts: Any, docids: list[Any] | None, size: int) -> tuple[list[str], Mapping[str, str]]:
     """The docid of each vector, and the passages by docid."""
     if isinstance(texts, str | os.PathLike):
         texts = open_texts(texts)
-    if isinstance(texts, Mapping):
-        names = list(texts) if docids is None else docids
-        for name in docids or ():
-            if name not in texts:
-                raise TourError(f"the docid {name!r} is not in the texts; give the text of each vector.")
-        passages = texts if all(isinstance(name, str) for name in names) else {str(name): texts[name] for name in names}
-    elif isinstance(texts, Iterable):
+    elif not isinstance(texts, Mapping):
         given = list(texts)
-        names = list(range(len(given))) if docids is None else docids
-        if len(given) != len(names):
-            raise TourError(f"there are {len(given)} texts and {len(names)} docids; give one docid for each text.")
-        passages = dict(zip(map(str, names), given, strict=True))
-    else:
-        raise TourError(f"texts must be a list or a mapping from docid to text, not {type(texts).__name__}.")
+        docids = list(range(len(given))) if docids is None else docids
+        if len(given) != len(docids):
+            raise TourError(f"there are {len(given)} texts and {len(docids)} docids; give one docid for each text.")
+        texts = dict(zip(docids, given, strict=True))
+    names = list(texts) if docids is None else docids
     if len(names) != size:
         raise TourError(f"there are {size} vectors and {len(names)} texts; give one text for each vector.")
-    docid, count = Counter(map(str, names)).most_common(1)[0]
-    if count > 1:
-        raise TourError(f"the docid {docid!r} is given twice; docids must be unique.")
-    return [str(name) for name in names], passages
+    for name, count in Counter(map(str, names)).items():
+        if count > 1:
+            raise TourError(f"the docid {name!r} is given twice; docids must be unique.")
+    for name in names:
+        if name not in texts:
+            raise TourError(f"the docid {name!r} is not in the texts; give the text of each vector.")
+    if not all(isinstance(name, str) for name in names):
+        texts = {str(name): texts[name] for name in names}
+    return [str(name) for name in names], texts
 
 
 class DenseSignal:
@@ -244,28 +225,26 @@ class DenseSignal:
         return docids, [row[of] for row, of in zip(hits.similarities, found, strict=True)]
 
 
-def as_signal(spec: Any) -> Signal:
-    """A signal from a searcher of Pyserini's, or from anything that `open_signal` takes.
+def as_signals(specs: Iterable[Any]) -> list[Signal]:
+    """Signals from searchers of Pyserini's, or from anything that `open_signal` takes.
 
     A searcher with an index and docids, such as FaissSearcher, finds documents with its own encoder; one with `search`
     alone, such as LuceneSearcher, as it does by itself.
+
+    Raises:
+        TourError: if it is one signal and not a list.
     """
+    if isinstance(specs, str) or callable(specs) or not isinstance(specs, Iterable):
+        raise TourError("signals is a list of signals; put the one you have in brackets.")
+    return [_as_signal(spec) for spec in specs]
+
+
+def _as_signal(spec: Any) -> Signal:
     if hasattr(spec, "index") and hasattr(spec, "docids"):
         return DenseSignal(spec)
     if hasattr(spec, "search") and not callable(spec):
         return LuceneSignal(spec.search)
     return open_signal(spec)
-
-
-def listed(signals: Any) -> list[Any]:
-    """The signals of an argument `signals`.
-
-    Raises:
-        TourError: if it is one signal and not a list.
-    """
-    if isinstance(signals, str) or callable(signals) or not isinstance(signals, Iterable):
-        raise TourError("signals is a list of signals; put the one you have in brackets.")
-    return list(signals)
 
 
 def hybrid_parts(searcher: Any) -> tuple[Any, list[Any]]:

@@ -22,7 +22,7 @@ from tour_pyserini.data.texts import open_texts, read_text
 from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_of
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.searchers.hits import Hit, HitList
-from tour_pyserini.searchers.searched_index import as_signal, hybrid_parts, in_memory_index, listed
+from tour_pyserini.searchers.searched_index import as_signals, hybrid_parts, in_memory_index
 from tour_pyserini.stores.filters import FieldTable, Filter, Within, search_within
 from tour_pyserini.stores.index_folder import positions_of
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
@@ -32,7 +32,6 @@ from tour_pyserini.stores.vectors import EncodedCorpus, in_order, open_vectors
 from tour_pyserini.support.costs import Costs
 
 if TYPE_CHECKING:
-    from tour_pyserini.encoders.query_adapter import QueryAdapter
     from tour_pyserini.rerankers.reranker import Pair
     from tour_pyserini.searchers.label_time import LabelCost
 
@@ -49,7 +48,6 @@ class SearchRound(NamedTuple):
 
     Attributes:
         hits: the list so far, best first.
-        ids: [m] their positions in the index.
         vector: [d] the query's vector.
         updates: how often it was changed.
         labels: all labels so far, by position in the index.
@@ -57,7 +55,6 @@ class SearchRound(NamedTuple):
     """
 
     hits: list[Any]
-    ids: Ids
     vector: Floats
     updates: int
     labels: dict[int, float]
@@ -76,7 +73,6 @@ class TourSearcher:
         searcher: where candidates come from.
         config: what it computes.
         costs: what it has cost so far.
-        order: the order of hits: `exact`, or that of a compressed `index`.
 
     Example:
         searcher = TourSearcher(FaissSearcher("indexes/scifact", encoder), "default", "scifact/corpus.jsonl")
@@ -107,7 +103,6 @@ class TourSearcher:
         vectors: Any = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
-        adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
         min_relevance: float | None = None,
         observe: Observer | None = None,
         filter: Any = None,
@@ -124,10 +119,9 @@ class TourSearcher:
             vectors: where candidate vectors come from if not from the index: the folder of an encoded corpus, a
                 document encoder of Pyserini's, which then encodes the passages that are met, or a function.
                 Those of an encoded corpus also put the hits of a compressed index in exact order, for every method.
-            signals: what finds candidates beside the index, each anything `as_signal` takes: an index with BM25, a
+            signals: what finds candidates beside the index, each anything `as_signals` takes: an index with BM25, a
                 Lucene index, another searcher of Pyserini's, or a function `(queries, k) -> docids, scores`.
             remove_query: never retrieve the document whose docid is the query's id.
-            adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             min_relevance: hits with a lower probability of relevance are left out of all lists.
             observe: called with each query that has ended.
             filter: which documents any search may find, see `search`; a search's own filter holds too.
@@ -143,11 +137,6 @@ class TourSearcher:
         self._check_relevance(min_relevance)
         self.min_relevance = min_relevance
         self._observe, self._remove_query = observe, remove_query
-        self._adapted: Any = None
-        if adapter is not None:
-            from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
-
-            self._adapted = AdaptedQueryEncoder(searcher.query_encoder, adapter)
         self._texts = open_texts(texts) if texts is not None else None
         if self.config.most_labels and self._texts is None:
             raise TourError(f"the method {self.config.method} reads passages: give their texts (the corpus).")
@@ -160,17 +149,17 @@ class TourSearcher:
 
         self._store = as_store(searcher.index)
         if hasattr(vectors, "encode") and not isinstance(vectors, str):
-            vectors = self._passage_vectors(vectors)
+            if self._texts is None:
+                raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
+            dimension = self._store.dimension
+            vectors = PassageVectors(vectors, docids=searcher.docids, texts=self._texts, dimension=dimension)
         self._vector_source = vectors
         stored = isinstance(vectors, str | os.PathLike | EncodedCorpus)
         self._searched = in_order(self._store, self._vectors if stored else None)
-        self.order = "exact" if self._store.exact or self._searched is not self._store else "index"
-        self._positions = positions_of(searcher.docids) if remove_query else {}
         self._fields = fields if isinstance(fields, FieldTable) else field_table(searcher.docids, self._texts, fields)
-        self._filter = None if filter is None else Filter.parse(filter)
+        self._filter = Filter() if filter is None else Filter.parse(filter)
         self._passing: dict[tuple[str, str], Within] = {}  # of the last filters
-        self._signals: list[Signal] = []
-        self._add_signals([*more, *listed(signals)])
+        self._signals = self._opened_signals([*more, *as_signals(signals)])
 
     @classmethod
     def from_vectors(
@@ -184,7 +173,6 @@ class TourSearcher:
         docids: Iterable[str] | None = None,
         signals: Sequence[Any] = (),
         remove_query: bool = False,
-        adapter: "QueryAdapter | str | os.PathLike[str] | None" = None,
         observe: Observer | None = None,
         min_relevance: float | None = None,
         fields: Mapping[str, Mapping[str, Any]] | None = None,
@@ -203,10 +191,8 @@ class TourSearcher:
                 anything that `load_reranker` takes, such as a CrossEncoder. None for methods that do not label.
             config: the method and its settings.
             docids: the name of each vector; without it, the keys of `texts`, or positions "0", "1", ... in a list.
-            signals: what finds candidates beside the vectors: functions `(queries, k) -> docids, scores`, best first,
-                or anything else that `as_signal` takes.
+            signals: what finds candidates beside the vectors; this and what follows is as for `TourSearcher`.
             remove_query: never retrieve the document whose docid is the query's id.
-            adapter: corrects the vector of every query before it is searched: what `learn` wrote, or its file.
             observe: called with each query that has ended.
             min_relevance: hits with a lower probability of relevance are left out of all lists.
             fields: what filters read of each document, by docid.
@@ -223,8 +209,8 @@ class TourSearcher:
         if score is None and config.most_labels:
             raise TourError(f"the method {config.method} needs labels: give score, a function or a re-ranker.")
         index, passages = in_memory_index(vectors, texts, encode, docids=docids)
-        options: Any = {"signals": signals, "remove_query": remove_query, "adapter": adapter, "observe": observe}
-        return TourSearcher(index, score, passages, config, **options, min_relevance=min_relevance, fields=fields)
+        options: Any = {"remove_query": remove_query, "observe": observe, "min_relevance": min_relevance}
+        return TourSearcher(index, score, passages, config, signals=signals, fields=fields, **options)
 
     def __getattr__(self, name: str) -> Any:
         if name == "searcher":  # an object being copied or unpickled has no attribute yet
@@ -232,16 +218,15 @@ class TourSearcher:
         return getattr(self.searcher, name)
 
     def with_signals(self, *signals: Any) -> Self:
-        """The same search with further signals, each anything `as_signal` takes; models and costs are shared."""
+        """The same search with further signals, each anything `as_signals` takes; models and costs are shared."""
         other = copy.copy(self)
-        other._add_signals(signals)
-        self._positions = other._positions
+        other._signals = [*self._signals, *self._opened_signals(signals)]
         return other
 
     def only(self, filter: Any) -> Self:
         """The same search among those documents alone that pass a filter; models, index and costs are shared."""
         other = copy.copy(self)
-        other._filter = self._filter & Filter.parse(filter) if self._filter else Filter.parse(filter)
+        other._filter = self._filter & Filter.parse(filter)
         return other
 
     def found(self) -> Ids:
@@ -253,17 +238,15 @@ class TourSearcher:
         """Whether a search may find a document, which need not exist."""
         if (within := self._within(None)) is None:
             return True
-        known: Any = self.searcher.docids
-        is_database = hasattr(self._store, "within")
-        positions = known.positions([docid]) if is_database else self._fields.positions
+        known: Any = self.searcher.docids  # a vector database is asked for this one alone
+        positions = known.positions([docid]) if hasattr(self._store, "within") else self._fields.positions
         return bool(within.passes(np.array([positions.get(docid, -1)]))[0])
 
-    def _add_signals(self, signals: Sequence[Any]) -> None:
-        added = [as_signal(signal) for signal in signals]
-        self._positions = self._positions or (positions_of(self.searcher.docids) if added else {})
-        for signal in added:
-            check_documents(signal, self._positions)
-        self._signals = [*self._signals, *added]
+    def _opened_signals(self, signals: Sequence[Any]) -> list[Signal]:
+        opened = as_signals(signals)
+        for signal in opened:
+            check_documents(signal, self._fields.positions)
+        return opened
 
     # Searching
 
@@ -346,10 +329,6 @@ class TourSearcher:
             hits = {q_id: self.hits_of(task, k, vectors=hit_vectors) for q_id, task in zip(q_ids, tasks, strict=True)}
         return self._vectors_of(tasks), hits
 
-    def optimise(self, queries: list[str] | list[dict[str, Any]], *, threads: int = 1) -> Floats:
-        """The optimised vectors [n, d] of the queries."""
-        return self._vectors_of(self.run(queries, [str(row) for row in range(len(queries))], 1, threads))
-
     def rounds(
         self,
         query: str | dict[str, Any],
@@ -370,8 +349,6 @@ class TourSearcher:
                 print(len(found.labels), [hit.docid for hit in found.hits])
         """
         label = self._labeller(deadline)
-        if isinstance(query, np.ndarray):
-            raise TourError("a query given as a vector has no text to label; give its text.")
         (task,) = self.tasks([query], ["query"], k, config=self._config(budget), filter=filter)
         scheduler = self.scheduler(threads)
         scheduler.advance([task])
@@ -432,8 +409,7 @@ class TourSearcher:
             texts = [text_of(*query) for query in zip(queries, q_ids, strict=True)]
             signals = self._ask_signals([str(q_id) for q_id in q_ids], texts, excluded, within)
         with self.costs.stage("encode"):
-            encoder = self._adapted or self.searcher.query_encoder
-            vectors = encode_queries(encoder, queries, q_ids, self.searcher.dimension)
+            vectors = encode_queries(self.searcher.query_encoder, queries, q_ids, self.searcher.dimension)
         return [
             Task(
                 config.chosen,
@@ -475,11 +451,10 @@ class TourSearcher:
     def hits(self, outcome: Outcome, k: int, *, vectors: bool = False) -> HitList:
         """The first k documents of a final list, with their vectors if asked to."""
         ids, scores = outcome.ranking.first(k)
-        found = zip([self.searcher.docids[id_] for id_ in ids.tolist()], scores.tolist(), strict=True)
         own = self.fetch(ids) if vectors and len(ids) else [None] * len(ids)
         return HitList(
-            self.hit_class(docid, score, vector, texts=self._texts)
-            for (docid, score), vector in zip(found, own, strict=True)
+            self.hit_class(self.searcher.docids[id_], score, vector, position=id_, texts=self._texts)
+            for id_, score, vector in zip(ids.tolist(), scores.tolist(), own, strict=True)
         )
 
     def hits_of(self, task: Task, k: int, *, vectors: bool = False, min_relevance: float | None = None) -> HitList:
@@ -510,24 +485,15 @@ class TourSearcher:
         """The list that a task would end with if it got no more labels."""
         outcome = task.outcome or scheduler.preview(task)
         hits = self.hits_of(task, k, min_relevance=min_relevance) if task.outcome else self.hits(outcome, k)
-        ids = outcome.ranking.first(k).ids
-        if task.outcome and self.config.calibration:  # some may have been left out
-            kept = {hit.docid for hit in hits}
-            ids = np.array([id_ for id_ in ids.tolist() if self.searcher.docids[id_] in kept], dtype=np.int64)
-        return SearchRound(
-            hits,
-            ids,
-            outcome.vector,
-            task.updates,
-            task.labels,
-            task.outcome.stop if task.outcome else None,
-        )
+        stop = outcome.stop if task.outcome else None
+        return SearchRound(hits, outcome.vector, task.updates, task.labels, stop)
 
     @property
     def index_record(self) -> dict[str, Any]:
-        """What the index tells for the record of a run: the order of its hits, and what a vector database is."""
+        """What the record of a run has of the index: the order of hits, and what a vector database tells of itself."""
+        in_order = self._store.exact or self._searched is not self._store
         describe = getattr(self.searcher.index, "description", None)
-        return {"order": self.order, **({"store": describe()} if describe else {})}
+        return {"order": "exact" if in_order else "index", **({"store": describe()} if describe else {})}
 
     def fetch(self, ids: Ids) -> Floats:
         """The vectors [m, d] at positions [m] of the index."""
@@ -621,27 +587,23 @@ class TourSearcher:
         return result
 
     def _within(self, given: Any) -> Within | None:
-        """The documents that pass a filter and that of all searches; one object for equal filters."""
-        if given is None and self._filter is None:
+        """The documents that pass a filter and that of all searches, None: all; one object for equal filters."""
+        fixed, wanted = self._filter, Filter() if given is None else Filter.parse(given)
+        if fixed == wanted == Filter():
             return None
-        wanted, fixed = None if given is None else Filter.parse(given), self._filter
-        key = (fixed or Filter()).key, (wanted or Filter()).key
-        within = self._passing.get(key) or self._passing_both(fixed, wanted)
+        key = fixed.key, wanted.key
+        within = self._passing.get(key)
+        if within is None:
+            own = getattr(self._store, "within", None)  # a vector database
+            within = own(fixed & wanted) if own else self._fields.passing(wanted, self._fields.passing(fixed))
         self._passing[key] = within
         for old in list(self._passing)[:-_FILTERS]:  # other threads may do the same
             self._passing.pop(old, None)
         return within
 
-    def _passing_both(self, fixed: Filter | None, wanted: Filter | None) -> Within:
-        if own := getattr(self._store, "within", None):  # a vector database
-            within: Within = own((fixed or Filter()) & (wanted or Filter()))
-            return within
-        among = None if fixed is None else self._fields.passing(fixed)
-        return among if among is not None and wanted is None else self._fields.passing(wanted or Filter(), among)
-
     def _own_documents(self, q_ids: Sequence[Any]) -> Ids:
         """The positions [n] of the documents that must not be retrieved for the queries; -1 where there is none."""
-        positions = self._positions if self._remove_query else {}
+        positions = self._fields.positions if self._remove_query else {}
         return np.array([positions.get(str(q_id), -1) for q_id in q_ids], dtype=np.int64)
 
     def _ask_signals(
@@ -651,7 +613,7 @@ class TourSearcher:
         with self.costs.stage("search"):
             asked = [q_ids if getattr(signal, "by_id", False) else texts for signal in self._signals]
             found = [
-                found_by(signal, queries, SIGNAL_HITS + 1, self._positions, within)
+                found_by(signal, queries, SIGNAL_HITS + 1, self._fields.positions, within)
                 for signal, queries in zip(self._signals, asked, strict=True)
             ]
             kept = (_without(excluded, Hits(one.ids, one.scores), SIGNAL_HITS) for one in found)
@@ -659,17 +621,7 @@ class TourSearcher:
 
     def _passage(self, docid: str) -> str:
         """What the re-ranker reads of a document."""
-        assert self._texts is not None
-        text = read_text(self._texts, docid)
-        if not isinstance(text, str):
-            raise TourError(f"the text of document {docid!r} is {type(text).__name__}, not a string.")
-        return text
-
-    def _passage_vectors(self, encoder: Any) -> PassageVectors:
-        if self._texts is None:
-            raise TourError("passages cannot be encoded as they are met without their texts; give the corpus too.")
-        docids = self.searcher.docids
-        return PassageVectors(encoder, docids=docids, texts=self._texts, dimension=self._store.dimension)
+        return read_text(self._texts or {}, docid)
 
 
 def field_table(docids: Sequence[str], texts: Any, fields: Mapping[str, Mapping[str, Any]] | None = None) -> FieldTable:

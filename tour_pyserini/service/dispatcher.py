@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import RequestError, TourError
-from tour_pyserini.searchers.list_reranker import DocumentList, RankedDocument, list_task, ranked_documents
+from tour_pyserini.searchers.list_reranker import DocumentList, RankedDocument
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
 from tour_pyserini.service.messages import Answer, RerankBody, Round, SearchBody
@@ -159,14 +159,13 @@ class Dispatcher:
             raise RequestError(f"a list has 1 to {self.limits.most_hits} passages, not {len(body.passages)}.")
         config = _chosen_config(SearchBody(query=body.query, budget=body.budget), self.limits)
         try:
-            work = list_task(DocumentList(body.query, body.passages, scores=body.scores), config)
+            work = DocumentList(body.query, body.passages, scores=body.scores).task(config)
         except TourError as error:
             raise RequestError(error) from error
         job = Job(arrived=_arrival(request))
-        assert work is not None
         with self._submitted([job]):
             await _unless_gone(request, self.searches.rank(job, work))
-        return ranked_documents(body.passages, work.task)
+        return work.ranked(body.passages)
 
     async def stream(self, job: SearchJob) -> AsyncIterator[Round | Answer | Exception]:
         """The lists of a search that was submitted, as they come, and its answer or why there is none."""

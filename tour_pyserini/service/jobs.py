@@ -165,7 +165,8 @@ class SearchJob(Job):
         """Keep the message of its next list."""
         docids = searcher.searcher.docids
         labels = {docids[id_]: label for id_, label in found.labels.items()}
-        fresh = [id_ for id_ in dict.fromkeys([*found.ids.tolist(), *found.labels]) if docids[id_] not in self._vectors]
+        shown = dict.fromkeys([*(hit.position for hit in found.hits), *found.labels])
+        fresh = [id_ for id_ in shown if docids[id_] not in self._vectors]
         if fresh and not searcher.encodes_passages:
             vectors = searcher.fetch(np.array(fresh, dtype=np.int64)).astype(np.float64)
             self._vectors |= {docids[id_]: vector for id_, vector in zip(fresh, vectors, strict=True)}
