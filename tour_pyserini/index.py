@@ -27,7 +27,7 @@ from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.stores.faiss_building import check_fit, write_index
-from tour_pyserini.stores.index_folder import BM25_FOLDER, Docids, PartialVectors
+from tour_pyserini.stores.index_folder import BM25_FOLDER, Docids
 from tour_pyserini.stores.signals import ENGLISH, Words, write_bm25
 from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import StoreAddress, store_address
@@ -35,6 +35,7 @@ from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS, torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, content_hash, sha256
 from tour_pyserini.support.packages import version_of
+from tour_pyserini.support.resumable import PartialFolder
 
 _FIELDS = ("title", "text")
 
@@ -377,7 +378,7 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
         Words(language)  # packages that are missing are missed before a corpus is encoded
     settings = _passage_settings(request, corpus, encoder)
     check_fit(len(corpus), settings["dimension"], **kind)
-    with PartialVectors(folder.with_name(f"{folder.name}.partial"), settings) as partial:
+    with PartialFolder(folder.with_name(f"{folder.name}.partial"), settings, "vectors") as partial:
         # Another process that worked here may have finished the index since the first check.
         check_folder(folder, overwrite=request.overwrite)
         before = partial.done
@@ -410,17 +411,17 @@ def _update(request: IndexRequest, *, progress: bool) -> tuple[int, int]:
     encoder = _document_encoder(request)
     settings = _passage_settings(request, added, encoder)
     update.check_encoder(settings)
-    with PartialVectors(path, settings) as partial:
+    with PartialFolder(path, settings, "vectors") as partial:
         before = partial.done
         _fill(partial, request, added, encoder, settings, progress=progress)
         with atomic_folder(folder, overwrite=True) as new:
-            count = update.write(new, partial.vectors(), threads=threads)
+            count = update.write(new, partial.array("vectors", np.float32, settings["dimension"]), threads=threads)
         partial.discard()
     return count, count - len(added) + before
 
 
 def _fill(
-    partial: PartialVectors | CollectionLoading,
+    partial: PartialFolder | CollectionLoading,
     request: IndexRequest,
     corpus: BeirTexts,
     encoder: Any,
@@ -444,12 +445,12 @@ def _fill(
     with threads, tqdm(total=len(corpus), initial=partial.done, **shown) as bar:
         for chunk in iter(lambda: list(islice(documents, CHUNK)), []):
             vectors = encode_documents(encoder, chunk, batch_size=request.batch_size, max_length=settings["max_length"])
-            partial.append([document.docid for document in chunk], vectors)
+            partial.append([document.docid for document in chunk], vectors=vectors)
             bar.update(len(chunk))
 
 
 def _copy(
-    folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: PartialVectors | CollectionLoading
+    folder: Path, corpus: BeirTexts, settings: dict[str, Any], partial: PartialFolder | CollectionLoading
 ) -> None:
     """Use the vectors of an index that was made with the same settings."""
     path = folder / PASSAGE_INDEX
@@ -465,14 +466,15 @@ def _copy(
     vectors = EncodedCorpus(folder, docids=docids, dimension=settings["dimension"])
     for start in range(partial.done, len(docids), _COPIED):
         part = docids[start : start + _COPIED]
-        partial.append(part, vectors(np.arange(start, start + len(part))))
+        partial.append(part, vectors=vectors(np.arange(start, start + len(part))))
 
 
 def _write(
-    folder: Path, partial: PartialVectors, settings: dict[str, Any], kind: dict[str, Any], *, threads: int | None
+    folder: Path, partial: PartialFolder, settings: dict[str, Any], kind: dict[str, Any], *, threads: int | None
 ) -> None:
     """Write the two files that Pyserini reads, and the record of how they were made."""
-    write_index(partial.vectors(), folder / "index", **kind, threads=threads)
+    vectors = partial.array("vectors", np.float32, settings["dimension"])
+    write_index(vectors, folder / "index", **kind, threads=threads)
     shutil.copyfile(partial.folder / "docid", folder / "docid")
     record = {
         "settings": settings,

@@ -9,12 +9,13 @@ complete. Its file training.json has the settings, the SHA-256 of the data and t
 
 import argparse
 import dataclasses
+import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tour_pyserini.command import CommandParser, FlagParser, run
 from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint
@@ -23,8 +24,7 @@ from tour_pyserini.phrases.phrase_index import read_settings
 from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import content_hash
 
-if TYPE_CHECKING:
-    from tour_pyserini.training.trainer import Report
+log = logging.getLogger(__name__)
 
 EXAMPLES = """examples:
   python -m tour_pyserini.train phrase-encoder --base default --output models/phrases \\
@@ -95,7 +95,7 @@ class PhraseEncoderRequest(TrainRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndexedTrainRequest(TrainRequest):
+class _IndexedTrainRequest(TrainRequest):
     """Train on the phrases that an index gives for questions."""
 
     index: str = _candidates(MISSING, "the phrase index that candidates come from", metavar="DIR")
@@ -104,12 +104,12 @@ class IndexedTrainRequest(TrainRequest):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryEncoderRequest(IndexedTrainRequest):
+class QueryEncoderRequest(_IndexedTrainRequest):
     """Train the query encoders of a phrase encoder on what they retrieve from its index, which stays valid (Eq. 3)."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhraseRerankerRequest(IndexedTrainRequest):
+class PhraseRerankerRequest(_IndexedTrainRequest):
     """Train a cross-encoder that scores phrases in their contexts, on the phrases that a retriever finds.
 
     The defaults are the paper's.
@@ -149,12 +149,12 @@ _MODELS: dict[str, tuple[type[TrainRequest], str]] = {
 }
 
 
-def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str, Any]:
+def train(request: TrainRequest, *, report: Callable[[str], object] = log.info) -> dict[str, Any]:
     """Train until the output folder holds the best model; an interrupted training goes on where it was.
 
     Args:
         request: what to train.
-        report: is called with a line of text after each validation; without it, the lines are logged.
+        report: is called with a line of text after each validation.
 
     Returns:
         The record of the training, which is written to the folder as training.json.
@@ -166,7 +166,7 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
     # torch takes seconds to start, and --help does not need it
     from tour_pyserini.training.encoder_tasks import PhraseTask, QueryTask
     from tour_pyserini.training.reranker_tasks import RerankerTask
-    from tour_pyserini.training.trainer import log, run_training
+    from tour_pyserini.training.trainer import run_training
 
     tasks: dict[type[TrainRequest], Any] = {
         PhraseEncoderRequest: PhraseTask,
@@ -180,13 +180,13 @@ def train(request: TrainRequest, *, report: "Report | None" = None) -> dict[str,
         del recorded[name]
     recorded |= {"data": _checksums(request.data), "validation": _checksums(request.validation)}
     recorded |= {"base_fingerprint": fingerprint(base), "what": type(request).__name__}
-    if isinstance(request, IndexedTrainRequest):
+    if isinstance(request, _IndexedTrainRequest):
         recorded["index"] = read_settings(request.index)
     if isinstance(request, PhraseRerankerRequest) and request.encoder:
         recorded["encoder_fingerprint"] = fingerprint(encoder_folder(request.encoder))
     with torch_threads(request.threads):
         make_task = partial(tasks[type(request)], request, base)
-        return run_training(make_task, request, recorded, report=report or log.info)
+        return run_training(make_task, request, recorded, report=report)
 
 
 def _checksums(sources: Sequence[Source]) -> list[dict[str, Any]]:
@@ -199,7 +199,7 @@ def parse(argv: Sequence[str] | None) -> TrainRequest:
     parser = CommandParser("train", description=__doc__, epilog=EXAMPLES)
     models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=FlagParser)
     for name, (request, about) in _MODELS.items():
-        index = " --index DIR --corpus FILE" if issubclass(request, IndexedTrainRequest) else ""
+        index = " --index DIR --corpus FILE" if issubclass(request, _IndexedTrainRequest) else ""
         usage = f"%(prog)s --data FILE ... --base BASE{index} --output DIR [flags]"
         how: dict[str, Any] = {"argument_default": argparse.SUPPRESS, "usage": usage}
         model = models.add_parser(name, help=about, description=f"Train {about}.", **how)

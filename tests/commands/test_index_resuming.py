@@ -12,10 +12,8 @@ from index_commands import content, flags, started, write_corpus
 from tour_pyserini import index
 from tour_pyserini import index as indexing
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.faiss_building import write_index
-from tour_pyserini.stores.index_folder import PartialVectors
-from tour_pyserini.support.resumable import write_through
+from tour_pyserini.support.resumable import PartialFolder
 
 
 @pytest.mark.slow
@@ -123,34 +121,43 @@ def test_other_settings_do_not_resume(tiny, tmp_path, no_build, change, message)
     assert "delete the folder to start again" in str(caught.value)
 
 
-SETTINGS = {"dimension": 2, "documents": 4, "chunk": 2}
 VECTORS = np.float32([[1, 2], [3, 4]])
 
 
+def unfinished(folder):
+    return PartialFolder(folder / "p", {"dimension": 2}, "vectors")
+
+
+def vectors_of(partial):
+    return partial.array("vectors", np.float32, 2).tolist()
+
+
 def test_two_processes_do_not_work_in_one_folder(tmp_path):
-    with PartialVectors(tmp_path / "p", SETTINGS) as first:
+    with unfinished(tmp_path) as first:
         with pytest.raises(TourError, match="another process is using"):
-            PartialVectors(tmp_path / "p", SETTINGS)
-        first.append(["a", "b"], VECTORS)
-    with PartialVectors(tmp_path / "p", SETTINGS) as second:
-        second.append(["c"], np.float32([[5, 6]]))
-        assert second.vectors().tolist() == [[1, 2], [3, 4], [5, 6]]
-    with PartialVectors(tmp_path / "p", SETTINGS) as third:
-        assert third.done == 2 and (tmp_path / "p" / "docid").read_text() == "a\nb\n"
+            unfinished(tmp_path)
+        first.append(["a", "b"], vectors=VECTORS)
+    with unfinished(tmp_path) as second:
+        second.append(["c"], vectors=np.float32([[5, 6]]))
+        assert vectors_of(second) == [[1, 2], [3, 4], [5, 6]]
+    with unfinished(tmp_path) as third:
+        assert third.done == 3 and (tmp_path / "p" / "docid").read_text() == "a\nb\nc\n"
 
 
 def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, monkeypatch):
-    def interrupted(file, content):
-        write_through(file, content)
-        if file.name.endswith("docid"):
+    written = []
+
+    def interrupted(handle):
+        written.append(handle)
+        if len(written) == 3:  # vectors, docids, and the line about both
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(index_folder, "write_through", interrupted)
-        with PartialVectors(tmp_path / "p", SETTINGS) as first:
-            first.append(["a", "b"], VECTORS)
-    with PartialVectors(tmp_path / "p", SETTINGS) as second:
-        assert second.done == 2 and second.vectors().tolist() == VECTORS.tolist()
+        patched.setattr(os, "fsync", interrupted)
+        with unfinished(tmp_path) as first:
+            first.append(["a", "b"], vectors=VECTORS)
+    with unfinished(tmp_path) as second:
+        assert second.done == 2 and vectors_of(second) == VECTORS.tolist()
 
 
 def test_a_full_disk_keeps_whole_chunks_and_work_goes_on(tmp_path, monkeypatch):
@@ -159,16 +166,16 @@ def test_a_full_disk_keeps_whole_chunks_and_work_goes_on(tmp_path, monkeypatch):
     def write(handle, content):
         if full[0]:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        full[0] = len(content) < 8  # the docids of the first chunk fit, and then nothing
+        full[0] = bytes(content).startswith(b"{")  # the first chunk fits, and then nothing
         return os_write(handle, content)
 
     with (
         monkeypatch.context() as patched,
         pytest.raises(TourError, match=r"cannot write .*vectors: No space left on device"),
-        PartialVectors(tmp_path / "p", SETTINGS) as first,
+        unfinished(tmp_path) as first,
     ):
         patched.setattr(os, "write", write)
-        first.append(["a", "b"], VECTORS)
-        first.append(["c", "d"], VECTORS)
-    with PartialVectors(tmp_path / "p", SETTINGS) as second:
+        first.append(["a", "b"], vectors=VECTORS)
+        first.append(["c", "d"], vectors=VECTORS)
+    with unfinished(tmp_path) as second:
         assert second.done == 2

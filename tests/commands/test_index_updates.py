@@ -17,9 +17,10 @@ from tqdm import tqdm
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, build_index
-from tour_pyserini.stores.index_folder import PartialVectors, read_index_files
+from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.index_updates import IndexUpdate
 from tour_pyserini.stores.signals import open_signal
+from tour_pyserini.support.resumable import PartialFolder
 
 tqdm.set_lock(threading.RLock())  # its own is shared with forked processes, and a killed one never gives it back
 FLAT = {"bm25": True}
@@ -150,7 +151,7 @@ def test_documents_keep_their_other_fields_and_a_tsv_becomes_json(tiny, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "documents_then"), [(IndexUpdate, "write", 50), (PartialVectors, "discard", 78)]
+    ("owner", "name", "documents_then"), [(IndexUpdate, "write", 50), (PartialFolder, "discard", 78)]
 )
 def test_an_interrupted_change_is_finished_by_the_same_command(
     tiny, tmp_path, monkeypatch, encoded, owner, name, documents_then

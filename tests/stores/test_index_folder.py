@@ -14,10 +14,11 @@ from toy_collection import ToyCollection
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import index_folder
-from tour_pyserini.stores.index_folder import Docids, IndexSettings, PartialVectors, positions_of, read_index_files
+from tour_pyserini.stores.index_folder import Docids, IndexSettings, positions_of, read_index_files
 from tour_pyserini.support.files import sha256
+from tour_pyserini.support.resumable import PartialFolder
 
-SETTINGS = {"dimension": 2, "documents": 4, "chunk": 2}
+SETTINGS = {"dimension": 2}
 RECORD = {
     **{"encoder": "default", "encoder_fingerprint": "f", "encoder_class": None, "pooling": "mean", "l2_norm": True},
     **{"prefix": None, "max_length": 256, "fields": ["text"], "asked": {"truncate_dim": 8}},
@@ -62,25 +63,25 @@ def test_settings_are_those_of_the_record(tmp_path):
 
 def test_a_partial_folder_without_documents_accepts_other_settings(tmp_path):
     folder = tmp_path / "p"
-    PartialVectors(folder, SETTINGS).close()  # as a killed process leaves it
+    PartialFolder(folder, SETTINGS, "vectors").close()  # as a killed process leaves it
     (folder / "vectors").write_bytes(b"half a chunk")
     (folder / "docid").write_bytes(b"a\nb")
-    with PartialVectors(folder, SETTINGS | {"dimension": 1, "max_length": 8}) as partial:
+    with PartialFolder(folder, {"max_length": 8}, "vectors") as partial:
         assert partial.done == 0
-        partial.append(["a", "b"], np.float32([[1], [2]]))
-        assert partial.vectors().tolist() == [[1], [2]]
+        partial.append(["a", "b"], vectors=np.float32([[1], [2]]))
+        assert partial.array("vectors", np.float32, 1).tolist() == [[1], [2]]
     with pytest.raises(TourError, match="max_length was 8, now 9"):
-        PartialVectors(folder, SETTINGS | {"dimension": 1, "max_length": 9})
+        PartialFolder(folder, {"max_length": 9}, "vectors")
     with open(folder / "docid", "a") as docids, open(folder / "vectors", "ab") as vectors:
         docids.write("c\nd")  # killed within the second chunk
         vectors.write(b"1234")
-    with PartialVectors(folder, SETTINGS | {"dimension": 1, "max_length": 8}) as partial:  # no lock is left
+    with PartialFolder(folder, {"max_length": 8}, "vectors") as partial:  # no lock is left
         assert partial.done == 2
 
 
 def test_a_partial_folder_that_another_process_removes_is_created_again(tmp_path, monkeypatch):
     folder = tmp_path / "p"
-    first = PartialVectors(folder, SETTINGS)
+    first = PartialFolder(folder, SETTINGS, "vectors")
     lock = fcntl.flock
 
     def lock_when_the_owner_has_finished(*options):
@@ -89,8 +90,8 @@ def test_a_partial_folder_that_another_process_removes_is_created_again(tmp_path
         lock(*options)
 
     monkeypatch.setattr(fcntl, "flock", lock_when_the_owner_has_finished)
-    with PartialVectors(folder, SETTINGS) as second:
-        second.append(["a", "b"], np.float32([[1, 2], [3, 4]]))
+    with PartialFolder(folder, SETTINGS, "vectors") as second:
+        second.append(["a", "b"], vectors=np.float32([[1, 2], [3, 4]]))
     assert (folder / "docid").read_text() == "a\nb\n"
     assert [path.name for path in tmp_path.iterdir()] == ["p"]
 

@@ -94,7 +94,7 @@ def test_query_side_fine_tuning_leaves_the_index_valid(folder, trained, tmp_path
 def test_training_passages_know_the_tokens_of_their_answers(folder, max_length, questions):
     data = [[folder / "questions.jsonl", folder / "corpus.jsonl"]]
     where = {"base": "b", "output": "o", "data": data, "validation": data}
-    task = PhraseTask(train.PhraseEncoderRequest(**where, max_length=max_length), folder / "base", folder)
+    task = PhraseTask(train.PhraseEncoderRequest(**where, max_length=max_length), folder / "base")
     assert sum(len(passage.questions) for passage in task.passages) == questions
     for passage in task.passages:
         words = task.encoder.tokenizer.convert_ids_to_tokens(passage.inputs["input_ids"])

@@ -36,15 +36,19 @@ def run(folder, output, *more, base=None, data=None):
     train.main([*words.split(), *map(str, more)])
 
 
-def make_task(folder, kept, **more):
+def make_task(folder, **more):
     data = [[folder / "questions.jsonl"]]
     where = {"base": "b", "output": "o", "index": folder / "phrases", "corpus": folder / "corpus.jsonl", "depth": 60}
-    return RerankerTask(train.PhraseRerankerRequest(**where, data=data, validation=data, **more), folder / "base", kept)
+    return RerankerTask(train.PhraseRerankerRequest(**where, data=data, validation=data, **more), folder / "base")
+
+
+def interrupt(*_):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(("positive", "context"), [("context", "1"), ("phrase", "3")])
-def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, tmp_path, positive, context):
-    task = make_task(folder, tmp_path, positive=positive, context=context)
+def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, positive, context):
+    task = make_task(folder, positive=positive, context=context)
     answers = {question.text: question.answers for question in read_questions(folder / "questions.jsonl")}
     assert len(task.candidates) >= 3 and "nothing to be found" not in {one.question for one in task.candidates}
     for one in task.candidates:
@@ -74,13 +78,14 @@ def test_a_phrase_reranker_learns_and_can_be_loaded(folder, searcher, tmp_path, 
     assert load_reranker(tmp_path / "model", max_length=100).predict([pair])[0] == pytest.approx(float(score), abs=1e-4)
 
 
-def test_an_interrupted_training_continues_with_its_candidates(folder, searcher, tmp_path, monkeypatch):
+def test_an_interrupted_training_ends_with_the_same_reranker(folder, searcher, tmp_path, monkeypatch):
     short = ["--max-steps", 5, "--save-every", 2, "--context", "1", "--no-title", "--encoder", folder / "retriever"]
     run(folder, tmp_path / "whole", *short)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(RerankerTask, "validate", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        losses = iter([RerankerTask.loss] * 3)
+        patched.setattr(RerankerTask, "loss", lambda *given: next(losses, interrupt)(*given))
         run(folder, tmp_path / "cut", *short)
-    monkeypatch.setattr(PhraseSearcher, "batch_search", None)  # nothing is searched again
+    assert (tmp_path / "cut.partial").exists()
     run(folder, tmp_path / "cut", *short)
     for name in ("model.safetensors", "training.json", "tour-phrase-input.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -89,7 +94,7 @@ def test_an_interrupted_training_continues_with_its_candidates(folder, searcher,
 
 @pytest.mark.parametrize("max_length", [24, 4096])  # fewer than a question has; more than the model's 128 positions
 def test_pairs_are_truncated_as_in_search(folder, searcher, tmp_path, max_length):
-    task, seen = make_task(folder, tmp_path, max_length=max_length), []
+    task, seen = make_task(folder, max_length=max_length), []
     task.model.register_forward_pre_hook(lambda _, args, given: seen.append(given), with_kwargs=True)
     spans = (PhraseSpan("b", 2, 7), PhraseSpan("d", 4, 8))
     ways = {"who " * 140: "longest_first", "which river": "only_second"}

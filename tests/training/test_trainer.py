@@ -42,7 +42,7 @@ def request(output="o", **settings):
 
 
 def run(output, task, recorded=None, **settings):
-    return run_training(lambda _: task, request(output, **settings), recorded or {})
+    return run_training(lambda: task, request(output, **settings), recorded or {}, report=len)
 
 
 def test_the_best_model_is_kept_with_a_record_of_every_validation(tmp_path, monkeypatch):

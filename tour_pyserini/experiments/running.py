@@ -235,8 +235,8 @@ def _expected_settings(request: IndexRequest) -> dict[str, Any]:
         from tour_pyserini.phrases.phrase_index_building import phrase_settings
 
         settings = phrase_settings(request, request.open_corpus())
-        # The path of the encoder and the number of passages per chunk do not change the index; the dtype has the size.
-        wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk", "itemsize")}
+        # The path of the encoder and the number of passages per chunk do not change the index.
+        wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
     else:
         from tour_pyserini.encoders.loading import encoder_fingerprint
 

@@ -102,7 +102,7 @@ class PhraseTask(Task):
     vocabulary are not trained.
     """
 
-    def __init__(self, request: "PhraseEncoderRequest", base: Path, _: Path) -> None:
+    def __init__(self, request: "PhraseEncoderRequest", base: Path) -> None:
         """Read the data, and the model in a folder to start from; a batch is `batch_size` passages."""
         examples, self._held_out = training_examples(request)
         torch.manual_seed(request.seed)  # for the filter's first weights
@@ -264,7 +264,7 @@ class QueryTask(Task):
     such a phrase are left out of the step. The phrase encoder does not change, so that the index stays valid.
     """
 
-    def __init__(self, request: "QueryEncoderRequest", base: Path, _: Path) -> None:
+    def __init__(self, request: "QueryEncoderRequest", base: Path) -> None:
         """Read the data, and open the index with the phrase encoder in a folder; a batch is `batch_size` questions."""
         self._questions, self._validation = training_questions(request)
         self._searcher = PhraseSearcher.open(request.index, request.corpus, base, device=request.device)

@@ -5,7 +5,6 @@ question are drawn.
 """
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,7 +22,6 @@ from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 from tour_pyserini.rerankers.local_reranker import PairTokens
 from tour_pyserini.support.devices import on_device
-from tour_pyserini.support.files import atomic_write
 from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
 from tour_pyserini.training.examples import training_questions
 from tour_pyserini.training.trainer import Task
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
 
 _LOGITS = {"pairwise": 1, "pointwise": 2}
 """The losses, and how many logits a re-ranker has for each."""
-_AT_ONCE = 16  # questions that are searched and saved together
+_AT_ONCE = 16  # questions that are searched together
 _VALIDATED_AT_ONCE = 32  # questions
 
 _Pair = tuple[str, PhraseSpan, PhraseSpan]
@@ -88,13 +86,12 @@ class RerankerTask(Task):
         candidates: the questions with their right and wrong phrases.
     """
 
-    def __init__(self, request: "PhraseRerankerRequest", base: Path, folder: Path) -> None:
+    def __init__(self, request: "PhraseRerankerRequest", base: Path) -> None:
         """Retrieve the candidates, and read the model to start from.
 
         Args:
             request: `batch_size` is the number of questions; for validation, one pair per question is drawn once.
             base: the folder of the model.
-            folder: candidates are kept there as they are found.
         """
         torch.manual_seed(request.seed)  # for the first weights of the head and of the marks
         model, tokenizer = _marked_classifier(base, logits=_LOGITS[request.loss])
@@ -105,39 +102,32 @@ class RerankerTask(Task):
         encoder = request.encoder or read_settings(request.index)["encoder"]
         self._searcher = PhraseSearcher.open(request.index, request.corpus, encoder, device=request.device)
         self.request, self._pairwise = request, request.loss == "pairwise"
-        self.candidates = self._find(parts[0], folder / "candidates.json")
-        self._validation = _draw_pairs(self._find(parts[1], folder / "validation.json"), [request.seed])
+        self.candidates = self._find(parts[0])
+        self._validation = _draw_pairs(self._find(parts[1]), [request.seed])
         self.model, self._tokenizer = on_device(model, request.device), tokenizer
         self._max_length = usable_length(base, model.config, tokenizer, request.max_length)
         # Truncates and pads as search does. It works on a copy: the saved tokenizer must not depend on the last batch.
         self._pairs = PairTokens(copy.deepcopy(tokenizer), max_length=self._max_length)
         self._fill = {"input_ids": tokenizer.pad_token_id or 0, "token_type_ids": tokenizer.pad_token_type_id}
 
-    def _find(self, questions: Sequence[Question], file: Path) -> list[_Candidates]:
+    def _find(self, questions: Sequence[Question]) -> list[_Candidates]:
         """Retrieve phrases for each question, and separate the right ones from the wrong ones.
 
-        Questions that do not have both are left out. The phrases are kept in the file: a training that goes on does not
-        search them again.
+        Questions that do not have both are left out.
         """
         from tqdm import tqdm
 
-        if not file.exists():
-            found: list[Any] = []
-            for start in tqdm(range(0, len(questions), _AT_ONCE), desc="retrieving", disable=None):
-                some = questions[start : start + _AT_ONCE]
-                hits = self._searcher.batch_search([q.text for q in some], [q.qid for q in some], self.request.depth)
-                for question in some:
-                    spans = [PhraseSpan(hit.docid, hit.begin, hit.end) for hit in hits[question.qid]]
-                    found.append([[*span, self._holds_answer(span, question.answers)] for span in spans])
-            with atomic_write(file) as kept:
-                json.dump(found, kept)
         useful = []
-        for question, phrases in zip(questions, json.loads(file.read_text(encoding="utf-8")), strict=True):
-            right, wrong = (
-                [PhraseSpan(*span) for *span, is_right in phrases if is_right is side] for side in (True, False)
-            )
-            if right and wrong:
-                useful.append(_Candidates(question.text, right, wrong))
+        for start in tqdm(range(0, len(questions), _AT_ONCE), desc="retrieving", disable=None):
+            some = questions[start : start + _AT_ONCE]
+            hits = self._searcher.batch_search([q.text for q in some], [q.qid for q in some], self.request.depth)
+            for question in some:
+                found: dict[bool, list[PhraseSpan]] = {True: [], False: []}
+                for hit in hits[question.qid]:
+                    span = PhraseSpan(hit.docid, hit.begin, hit.end)
+                    found[self._holds_answer(span, question.answers)].append(span)
+                if found[True] and found[False]:
+                    useful.append(_Candidates(question.text, found[True], found[False]))
         if not useful:
             raise TourError(
                 "no question has both right and wrong phrases among its candidates; check index and answers."

@@ -1,12 +1,10 @@
 """The training loop: the same for every task, and with the same result after an interruption."""
 
 import json
-import logging
 import shutil
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,25 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import torch
 
-from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_folder, atomic_write, remove_folder, writing_to
 from tour_pyserini.support.packages import version_of
-from tour_pyserini.support.resumable import LOCK, lock_folder, refuse_other_settings
+from tour_pyserini.support.resumable import lock_folder, refuse_other_settings
 
 if TYPE_CHECKING:
     from tour_pyserini.train import TrainRequest
-
-log = logging.getLogger(__name__)
 
 _LIBRARIES = ("torch", "transformers", "numpy")
 _WEIGHT_DECAY = 0.01
 _WARMUP = 0.1  # share of the steps in which the learning rate rises
 _LARGEST_GRADIENT = 1.0  # norm
+_STATE = "state.pt"  # of an unfinished training, in its folder
 _SORTED_TOGETHER = 8  # batches whose members may be swapped to have similar lengths
 
-Report = Callable[[str], object]
-"""Is called with a line of text after each validation."""
 _Item = TypeVar("_Item")
 
 
@@ -92,18 +86,18 @@ class Task(ABC):
 
 
 def run_training(
-    make_task: Callable[[Path], Task],
+    make_task: Callable[[], Task],
     request: "TrainRequest",
     recorded: Mapping[str, Any],
     *,
-    report: Report = log.info,
+    report: Callable[[str], object],
 ) -> dict[str, Any]:
     """Train, or continue an interrupted training, until the output folder holds the best model.
 
     Args:
-        make_task: builds the task; it is given the folder of the unfinished training and may keep files there.
+        make_task: builds the task.
         request: the settings, and the output folder. The folder is created when it is complete; until then there is
-            OUTPUT.partial.
+            OUTPUT.partial with the last state and the best model.
         recorded: everything that the result depends on, as JSON values.
         report: is called with a line of text after each validation.
 
@@ -115,8 +109,10 @@ def run_training(
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise TourError(f"{output} already exists; choose another output folder.")
     partial = output.with_name(f"{output.name}.partial")
-    with unfinished_training(partial, recorded):
-        state = _train(make_task(partial), request, partial, report)
+    lock = lock_folder(partial)
+    try:
+        before = _load_state(partial, json.loads(json.dumps(recorded)))
+        state = _train(make_task(), request, partial, before, report)
         record = {
             "settings": dict(recorded),
             "steps": state["step"],
@@ -128,11 +124,18 @@ def run_training(
             shutil.copytree(_best_model(partial, state), folder, dirs_exist_ok=True)
             text = json.dumps(record, indent=1, ensure_ascii=False)
             (folder / "training.json").write_text(f"{text}\n", encoding="utf-8")
+        remove_folder(partial)
+    finally:
+        if partial.exists() and not (partial / _STATE).exists():
+            remove_folder(partial)
+        lock.release()
     return record
 
 
-def _train(task: Task, request: "TrainRequest", partial: Path, report: Report) -> dict[str, Any]:
-    """Train, and keep state and best model in the folder of the unfinished training; returns the last state."""
+def _train(
+    task: Task, request: "TrainRequest", partial: Path, state: dict[str, Any], report: Callable[[str], object]
+) -> dict[str, Any]:
+    """Train from a state on, and keep state and best model in a folder; returns the last state."""
     from tqdm import tqdm
 
     for module in task.model.modules():
@@ -142,11 +145,9 @@ def _train(task: Task, request: "TrainRequest", partial: Path, report: Report) -
     per_epoch = len(batches(0))
     steps = min(request.max_steps or sys.maxsize, request.epochs * per_epoch)
     optimiser = _optimiser(task.model, request.learning_rate)
-    state: dict[str, Any] = {"step": 0, "best_step": None, "history": [], "losses": []}
-    if before := _load_state(partial):
-        task.model.load_state_dict(before["model"], strict=False)
-        optimiser.load_state_dict(before["optimiser"])
-        state = {name: before[name] for name in state}
+    if "model" in state:
+        task.model.load_state_dict(state.pop("model"), strict=False)
+        optimiser.load_state_dict(state.pop("optimiser"))
     else:
         task.model.eval()
         state["history"].append({"step": 0, "loss": None, **task.validate()})
@@ -176,7 +177,7 @@ def _train(task: Task, request: "TrainRequest", partial: Path, report: Report) -
                 report(_validate(task, partial, state))
             if due or (step + 1) % request.save_every == 0:
                 trained = {name: p.detach() for name, p in task.model.named_parameters() if p.requires_grad}
-                _save_state(partial, {**state, "model": trained, "optimiser": optimiser.state_dict()})
+                _save_state(partial, state | {"model": trained, "optimiser": optimiser.state_dict()})
     return state
 
 
@@ -212,53 +213,24 @@ def _best_model(partial: Path, state: Mapping[str, Any]) -> Path:
     return partial / f"best-{state['best_step']}"
 
 
-def _load_state(partial: Path) -> dict[str, Any] | None:
-    """The last state; None if nothing was saved yet."""
-    path = partial / "state.pt"
-    with _readable(path):
-        return torch.load(path, weights_only=True) if path.exists() else None
+def _load_state(partial: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The last state of a training with these settings, or that before the first step."""
+    path = partial / _STATE
+    if not path.exists():
+        return {"settings": settings, "step": 0, "best_step": None, "history": [], "losses": []}
+    try:
+        state: dict[str, Any] = torch.load(path, weights_only=True)
+        before = state["settings"]
+    except Exception as error:  # torch raises many types
+        raise TourError(f"cannot read {path}; delete the folder {partial} to start again.") from error
+    refuse_other_settings(partial, before, settings)
+    return state
 
 
 def _save_state(partial: Path, state: Mapping[str, Any]) -> None:
     """Save a state, and delete all models but the best one, whose folder it names."""
-    with atomic_write(partial / "state.pt", "wb") as file:
+    with atomic_write(partial / _STATE, "wb") as file:
         torch.save(dict(state), file)
     for folder in partial.glob("best-*"):
         if folder != _best_model(partial, state):
             shutil.rmtree(folder)
-
-
-@contextmanager
-def unfinished_training(folder: Path, settings: Mapping[str, Any]) -> Iterator[None]:
-    """A folder with the settings of a training, its last state and its best model, and whatever else is put there.
-
-    No other process can open it in this block. It is deleted when the block ends, unless an exception ended it after
-    something was saved; then it can be opened again with the same settings.
-    """
-
-    def has_progress() -> bool:
-        return any(path.name not in (LOCK, "settings.json") for path in folder.iterdir())
-
-    lock, path, now = lock_folder(folder), folder / "settings.json", json.loads(json.dumps(settings))
-    try:
-        if has_progress():
-            with _readable(path):
-                before = read_json_object(path)
-            refuse_other_settings(folder, before, now)
-        else:
-            with atomic_write(path) as file:
-                json.dump(now, file, indent=2)
-        yield
-        remove_folder(folder)
-    finally:
-        if folder.exists() and not has_progress():
-            remove_folder(folder)
-        lock.release()
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:  # torch raises many types
-        raise TourError(f"cannot read {path}; delete the folder {path.parent} to start again.") from error
