@@ -29,7 +29,7 @@ from tour_pyserini.evaluation.relevance_probability import (
     hit_features,
     reliability,
 )
-from tour_pyserini.evaluation.tables import Table, as_text
+from tour_pyserini.evaluation.tables import Table, as_text, number
 from tour_pyserini.evaluation.tuning import (
     BUDGETS,
     DEFAULT,
@@ -101,17 +101,13 @@ class TuneReport(NamedTuple):
         config: the settings, with a calibration where there could be one.
         advice: one sentence.
         tables: the tables of the report.
-        trials: what each setting gave on each query.
-        choice: the settings that were chosen among them.
-        reliability: how far probabilities of relevance agree with judgements.
+        choice: the settings that were chosen, and what choosing them so is worth.
     """
 
     config: TourConfig
     advice: str
     tables: Sequence[Table]
-    trials: Trials
     choice: Choice
-    reliability: Reliability | None
 
     def __str__(self) -> str:
         return "\n\n".join([*(as_text(table, width=100) for table in self.tables), self.advice]) + "\n"
@@ -127,26 +123,30 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
     """
     check_output(str(request.output), [request.topics, request.qrels, request.corpus])
     opened, scorer, grades = open_judged(request, opener or Opener())
-    configs = [*settings_to_try(signals=opened.signals), *ingredients(signals=opened.signals).values()]
+    settings, recipes = settings_to_try(signals=opened.signals), ingredients(signals=opened.signals)
     bought: dict[str, JudgedQuery] = {}
     judged_queries = buy_labels(opened, bought, progress=progress)
-    trials = try_settings(judged_queries, configs, scorer, opened.searcher.searcher.docids)
-    count = len(ingredients(signals=opened.signals))
-    recipes, trials = trials.part(slice(-count, None)), trials.part(slice(-count))
+    every = try_settings(judged_queries, [*settings, *recipes.values()], scorer, opened.searcher.searcher.docids)
+    trials = every.first(len(settings))
     choice = tune_trials(trials)
 
-    config = trials.configs[choice.row]
+    config = settings[choice.row]
     features, relevant = judge_hits([bought[qid].replay(config) for qid in scorer.queries], grades, opened)
     told = reliability(features, relevant)
     calibration = fit_calibration(np.concatenate(features), np.concatenate(relevant)) if told else None
     config = config.replace(calibration=calibration)
     config.save(str(request.output))
+    shown = {name: np.full(len(scorer.queries), row) for row, name in enumerate(recipes, start=len(settings))}
+    for budget in BUDGETS:
+        row = settings.index(DEFAULT.replace(budget=budget))
+        shown[f"the default, up to {budget}"] = np.full(len(scorer.queries), row)
+    shown["tuned (cross-validated)"] = choice.cross
     tables = [
-        _table_of_settings(opened, recipes, trials, choice),
+        _table_of_settings(opened, every, shown),
         *([_table_of_weights(trials)] if opened.signals else []),
         *([_table_of_probabilities(told)] if told else []),
     ]
-    return TuneReport(config, _advice(trials, choice), tables, trials, choice, told)
+    return TuneReport(config, _advice(trials, choice), tables, choice)
 
 
 class OpenedSearch(NamedTuple):
@@ -245,25 +245,16 @@ def judge_hits(
 # The report
 
 
-def _table_of_settings(opened: OpenedSearch, recipes: Trials, trials: Trials, choice: Choice) -> Table:
-    costs, body = opened.searcher.costs, []
-    per_label = costs.seconds.get("label", 0.0) / costs.scored if costs.scored else None
-
-    def line(name: str, values: Sequence[Floats], labels: Ids) -> None:
-        low, high = confidence_interval(values[0])
-        seconds = "-" if per_label is None else f"{per_label * labels.mean():.2f}"
-        quality = [f"{values[0].mean():.4f}", f"[{low:.4f}, {high:.4f}]", f"{values[1].mean():.4f}"]
-        body.append([name, *quality, f"{labels.mean():.1f}", seconds])
-
-    measured = [[recipes.values[name] for name in MEASURES], [trials.values[name] for name in MEASURES]]
-    for row, name in enumerate(ingredients(signals=opened.signals)):
-        line(name, [values[row] for values in measured[0]], recipes.labels[row])
-    for budget in BUDGETS:
-        row = trials.configs.index(DEFAULT.replace(budget=budget))
-        line(f"the default, up to {budget}", [values[row] for values in measured[1]], trials.labels[row])
-    queries = np.arange(len(choice.cross))
-    line("tuned (cross-validated)", [values[choice.cross, queries] for values in measured[1]],
-         trials.labels[choice.cross, queries])  # fmt: skip
+def _table_of_settings(opened: OpenedSearch, trials: Trials, shown: Mapping[str, Ids]) -> Table:
+    """A line for each name: the measures and costs of the settings, by their rows, of each query [queries]."""
+    costs, body, queries = opened.searcher.costs, [], np.arange(trials.labels.shape[1])
+    per_label = costs.seconds.get("label", 0.0) / costs.scored if costs.scored else np.nan
+    for name, rows in shown.items():
+        first, second = (trials.values[measure][rows, queries] for measure in MEASURES)
+        low, high = confidence_interval(first)
+        labels = float(trials.labels[rows, queries].mean())
+        quality = [number(first.mean()), f"[{low:.4f}, {high:.4f}]", number(second.mean())]
+        body.append([name, *quality, number(labels, 1), number(per_label * labels, 2)])
     head = ["settings", MEASURES[0], "95 % interval", MEASURES[1], "labels", "seconds of labels"]
     title = f"{len(queries)} judged queries, {costs.pairs} labels bought, {costs.scored} of them computed now"
     legend = (
@@ -297,24 +288,21 @@ def _table_of_probabilities(told: Reliability) -> Table:
 
 def _advice(trials: Trials, choice: Choice) -> str:
     """One sentence: what to search with, and whether the re-ranker helps."""
-    gain, error = choice.gain
-    gained = f"{gain:+.4f} {MEASURES[0]} (standard error {error:.4f})"
-    chosen = trials.configs[choice.row]
+    chosen, gained = trials.configs[choice.row], f"{choice.gain[0]:+.4f} {MEASURES[0]}"
     if choice.row:
         changed = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in chosen.changed().items())
-        first = (
-            f"Search with the tuned settings ({changed}): on queries that had no part in the choice they gain {gained}"
-        )
+        advice, others = f"Search with the tuned settings ({changed})", "they"
     else:
-        first = f"Keep the default: other settings gain {gained} on queries that had no part in the choice"
-    alone = trials.configs.index(chosen.replace(budget=0, **_UNLABELLED))
+        advice, others = "Keep the default", "other settings"
+    unlabelled = {name: getattr(DEFAULT, name) for name in ("step", "depth", "reranker_weight")}
+    alone = trials.configs.index(chosen.replace(budget=0, **unlabelled))
     moved = trials.values[MEASURES[0]][choice.row] - trials.values[MEASURES[0]][alone]
     low, high = confidence_interval(moved)
     word = "helps" if low > 0 else "harms" if high < 0 else "makes no clear difference"
-    return f"{first}; re-ranking {word} here ({moved.mean():+.4f}, 95 % interval {low:+.4f} to {high:+.4f})."
-
-
-_UNLABELLED = {name: getattr(DEFAULT, name) for name in ("step", "depth", "reranker_weight")}
+    return (
+        f"{advice}: on queries that had no part in the choice {others} gain {gained} (standard error "
+        f"{choice.gain[1]:.4f}); re-ranking {word} here ({moved.mean():+.4f}, 95 % interval {low:+.4f} to {high:+.4f})."
+    )
 
 
 def look(request: TuneRequest, *, opener: Opener | None = None) -> str:

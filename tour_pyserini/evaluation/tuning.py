@@ -153,9 +153,10 @@ class Trials(NamedTuple):
         first = self.values[MEASURES[0]]
         return first - first[0]
 
-    def part(self, rows: slice) -> "Trials":
-        """Those of some of the settings."""
-        return Trials(self.configs[rows], {name: one[rows] for name, one in self.values.items()}, self.labels[rows])
+    def first(self, count: int) -> "Trials":
+        """Those of the first settings."""
+        values = {name: one[:count] for name, one in self.values.items()}
+        return Trials(self.configs[:count], values, self.labels[:count])
 
     def of(self, queries: Ids) -> "Trials":
         """Those on some of the queries."""
