@@ -70,7 +70,7 @@ def test_what_the_records_say_about_fairness():
         runs = [MeasuredRun(name, Path(name), {}, {}, np.ones(1), record) for name, record in records.items()]
         return origins_table(runs, *baseline)
 
-    of_experiment = {"command": "python -m tour_pyserini.search --reranker default", "files": {"index encoder a": "0f"}}
+    of_experiment = {"settings": "--reranker default", "files": {"index encoder a": "0f"}}
     assert table({"old": {"costs": {}}, "an experiment's": record() | of_experiment}) is None
     same = table({"one": record(), "two": record(config="method=tour")})
     assert [line[1:] for line in same.cells[1:]] == [[m, "a", "onnx:01234567", "30.0"] for m in ("rerank", "tour")]

@@ -188,8 +188,8 @@ def origins_table(runs: Sequence[MeasuredRun], baseline: str | None = None) -> T
         baseline: the run that the others are compared with; None: the first.
     """
     head = ["run", "method", "signals", "re-ranker", "labels/query"]
-    # The record of an experiment's run has checksums in place of paths, and its command in one line.
-    rows = [_origin(run) for run in runs if run.record.get("files") and not isinstance(run.record.get("command"), str)]
+    # The record of an experiment's run, which has `settings`, has checksums in place of paths.
+    rows = [_origin(run) for run in runs if run.record.get("files") and "settings" not in run.record]
     if not rows:
         return None
     base = next((row for row in rows if row[0] == baseline), rows[0])

@@ -55,13 +55,6 @@ class Locations(NamedTuple):
         """Judgements that are made for this experiment: of some topics, or by answers."""
         return self.runs / f"{collection}.qrels"
 
-    def portable(self, path: Path) -> str:
-        """A path as records have it: ${RUNS} and ${INDEXES} stand for the folders of this machine."""
-        for name, folder in (("RUNS", self.runs), ("INDEXES", self.indexes)):
-            if path.is_relative_to(folder):
-                return f"${{{name}}}/{path.relative_to(folder).as_posix()}"
-        return str(path)
-
     def expanded(self, text: str) -> str:
         """The text with its ${VARIABLES} replaced.
 
@@ -99,15 +92,12 @@ class PlannedSearch(NamedTuple):
         settings: the flags as the experiment file has them: ${VARIABLES} are not replaced, and paths of this machine
             are left out.
         inputs: those inputs that are files, by role.
-        portable: the flags with ${VARIABLES} in place of paths of this machine: those of the experiment file, ${RUNS}
-            and ${INDEXES}.
         plugins: files that the command loads.
     """
 
     flags: Flags
     settings: str
     inputs: dict[str, Path]
-    portable: Flags
     plugins: tuple[str, ...] = ()
 
     def request(self, condition: str) -> SearchRequest:
@@ -117,11 +107,6 @@ class PlannedSearch(NamedTuple):
     def command(self) -> str:
         """The equivalent command line, to show to users."""
         return _command_line("search", self.flags, self.plugins)
-
-    def portable_command(self) -> str:
-        """The equivalent command line with ${VARIABLES} in place of paths of this machine, for records."""
-        quoted = [f'"{word}"' if word.startswith("${") else shlex.quote(word) for word in words(self.portable)]
-        return " ".join([_command_line("search", {}, self.plugins), *quoted])
 
 
 class PlannedIndex(NamedTuple):
@@ -204,19 +189,13 @@ def plan_search(
                 "leave it out, or use python -m tour_pyserini.search."
             )
     complete = _expanded(flags, locations)
-    inputs = {"topics": Path(str(complete["topics"])), "corpus": Path(str(complete["corpus"]))}
-    inputs |= {"qrels": qrels} if qrels else {}
-    inputs = {role: path for role, path in inputs.items() if path.is_file()}
-    models = {"index encoder": index_flags.get("encoder"), **{name: flags.get(name) for name in _MODELS}}
-    inputs |= _model_files(models, locations)
-    settings = shlex.join([*_index_settings(experiment, setup), *words(flags)])
-    portable = {name: locations.portable(Path(str(path))) for name, path in paths.items() if name != "cache"}
-    if qrels and not portable["qrels"].startswith("${"):
-        portable["qrels"] = str(collection.qrels)
-    portable["output"] = locations.portable(output)
-    return PlannedSearch(
-        {**complete, **paths, "output": str(output)}, settings, inputs, {**flags, **portable}, experiment.plugins
+    files = {"topics": Path(str(complete["topics"])), "corpus": Path(str(complete["corpus"])), "qrels": qrels}
+    inputs = {role: path for role, path in files.items() if path and path.is_file()}
+    inputs |= _model_files(
+        {"index encoder": index_flags.get("encoder"), **{m: flags.get(m) for m in _MODELS}}, locations
     )
+    settings = shlex.join([*_index_settings(experiment, setup), *words(flags)])
+    return PlannedSearch({**complete, **paths, "output": str(output)}, settings, inputs, experiment.plugins)
 
 
 def _index_flags(experiment: Experiment, setup: Setup, kind: str) -> dict[str, Any]:

@@ -153,8 +153,8 @@ def _pack_run(run: Path, step: _Step, *, answers: int) -> None:
     The record has the first predicted answers of each question, as many as the measures of the experiment need.
     """
     made = read_json_object(record_path(run))
-    record: dict[str, Any] = {"settings": step.search.settings, "command": step.search.portable_command()}
-    record |= {"files": _hashes(step.search.inputs)} | {key: made[key] for key in _KEPT_FIELDS if key in made}
+    record: dict[str, Any] = {"settings": step.search.settings, "files": _hashes(step.search.inputs)}
+    record |= {key: made[key] for key in _KEPT_FIELDS if key in made}
     if answers:
         record["answers_kept"] = answers
         predictions = read_predictions(predictions_path(run))
@@ -211,40 +211,36 @@ def _make_index(request: IndexRequest) -> None:
     Raises:
         TourError: if the existing index was built from another corpus or with other settings.
     """
-    folder, corpus = Path(request.index), Path(str(request.corpus))
+    folder = Path(request.index)
     described = folder / (PHRASE_INDEX if request.phrases else PASSAGE_INDEX)
     if not described.is_file():
         build_index(request, progress=True)
         return
     record = read_json_object(described)
     made = {**record["settings"], "index": record["index"]}
-    if made["corpus_sha256"] != content_hash(plain_file(corpus_file(corpus) or corpus)):
-        raise TourError(
-            f"{folder} was built from another corpus than {request.corpus}; remove it, or give --indexes DIR."
-        )
     for name, value in _expected_settings(request).items():
         if made.get(name) != value:
-            what = "kind of index" if name == "index" else name
+            what = {"corpus_sha256": "corpus", "index": "kind of index"}.get(name, name)
             raise TourError(f"{folder} was built with another {what}; remove it, or give --indexes DIR.")
 
 
 def _expected_settings(request: IndexRequest) -> dict[str, Any]:
     """The settings that the request's index must have."""
+    corpus = Path(str(request.corpus))
+    shared = {"corpus_sha256": content_hash(plain_file(corpus_file(corpus) or corpus)), "index": request.faiss_kind()}
     # torch and Pyserini take seconds to start.
     if request.phrases:
         from tour_pyserini.phrases.phrase_index_building import phrase_settings
 
         settings = phrase_settings(request, request.open_corpus())
         # The path of the encoder and the number of passages per chunk do not change the index.
-        wanted = {name: value for name, value in settings.items() if name not in ("encoder", "chunk")}
-    else:
-        from tour_pyserini.encoders.loading import encoder_fingerprint
+        return shared | {name: settings[name] for name in settings if name not in ("encoder", "chunk")}
+    from tour_pyserini.encoders.loading import encoder_fingerprint
 
-        trusted = request.trust_remote_code
-        found = encoder_fingerprint(request.encoder, request.encoder_class, trust_remote_code=trusted)
-        wanted = {"encoder_fingerprint": found, "prefix": request.prefix}
-        given = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim", "max_length")}
-        if request.precision == "int8":  # indexes of older versions are fp32 and do not say so
-            given["precision"] = request.precision
-        wanted |= {name: value for name, value in given.items() if value is not None}
-    return {**wanted, "index": request.faiss_kind()}
+    trusted = request.trust_remote_code
+    found = encoder_fingerprint(request.encoder, request.encoder_class, trust_remote_code=trusted)
+    given = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim", "max_length")}
+    if request.precision == "int8":  # indexes of older versions are fp32 and do not say so
+        given["precision"] = request.precision
+    known = {name: value for name, value in given.items() if value is not None}
+    return shared | known | {"encoder_fingerprint": found, "prefix": request.prefix}
