@@ -30,18 +30,17 @@ import numpy as np
 
 import tour_pyserini
 from tour_pyserini.command import CommandParser, run
-from tour_pyserini.encoders import model_folder
 from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT
+from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, add_request_flags, option, same_option
-from tour_pyserini.rerankers import loading
-from tour_pyserini.rerankers.loading import load_reranker
+from tour_pyserini.rerankers.loading import DEFAULT_RERANKER, load_reranker
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.devices import cores, cpu_flags
 from tour_pyserini.support.files import cache_home
+from tour_pyserini.support.model_files import DEFAULT, DefaultModel
 from tour_pyserini.support.pyserini import ensure_java, find_java
 
 
@@ -128,12 +127,13 @@ def _java(load: bool) -> str:
     return f"{found.version} from {found.source} ({found.home})"
 
 
-def _default_model(package: str, verify: Callable[..., Path], weights: str) -> Callable[[bool], str]:
+def _default_model(model: DefaultModel, weights: str) -> Callable[[bool], str]:
     """A check that every file of a default model is the expected one."""
 
     def check(_: bool) -> str:
-        _check_present(package, "", "models")
-        return f"every file as expected, weights SHA-256 {weights[:12]} ({verify(read_again=True)})"
+        _check_present(model.package, "", "models")
+        checksum = model.checksums[weights][:12]
+        return f"every file as expected, weights SHA-256 {checksum} ({model.verify(read_again=True)})"
 
     return check
 
@@ -167,12 +167,8 @@ CHECKS: Mapping[str, Callable[[bool], str]] = {
     "sentence-transformers": _package("sentence_transformers", "sentence-transformers"),
     "onnxruntime": _package("onnxruntime", "onnxruntime"),
     "ir-measures": _package("ir_measures", "ir-measures"),
-    "default encoder": _default_model(
-        model_folder.PACKAGE, model_folder.verify_default_encoder, model_folder.FILES["model.safetensors"]
-    ),
-    "default re-ranker": _default_model(
-        loading.DEFAULT_PACKAGE, loading.verify_default_reranker, loading.DEFAULT_SHA256["model.onnx"]
-    ),
+    "default encoder": _default_model(DEFAULT_ENCODER, "model.safetensors"),
+    "default re-ranker": _default_model(DEFAULT_RERANKER, "model.onnx"),
     "onnx": _package("onnx", "onnx", "onnx"),
     "model2vec": _package("model2vec", "model2vec", "static"),
     "argcomplete": _package("argcomplete", "argcomplete", "completion"),

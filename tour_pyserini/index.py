@@ -22,7 +22,6 @@ from tour_pyserini.data import demo_collection
 from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
-from tour_pyserini.encoders.model_folder import DEFAULT
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
@@ -34,6 +33,7 @@ from tour_pyserini.stores.vector_database import StoreAddress, store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS, torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, content_hash, sha256
+from tour_pyserini.support.model_files import DEFAULT
 from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.resumable import PartialFolder
 

@@ -271,7 +271,7 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
         TourError: if the index's own encoder may not be used, or if an option contradicts what built the index.
     """
     from tour_pyserini.encoders.loading import encoder_fingerprint
-    from tour_pyserini.encoders.model_folder import DEFAULT
+    from tour_pyserini.support.model_files import DEFAULT
 
     index, trust = str(request.index), request.trust_remote_code
     said: dict[str, Any] = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim")}

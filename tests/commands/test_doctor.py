@@ -14,10 +14,10 @@ from tiny_models import save_modules
 
 from tour_pyserini import doctor, load_reranker
 from tour_pyserini.doctor import CHECKS, PASSAGES, QUERY, ModelRequest, check_installation, check_model, main
-from tour_pyserini.encoders import model_folder
 from tour_pyserini.encoders.loading import load_query_encoder
+from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
 from tour_pyserini.errors import TourError
-from tour_pyserini.rerankers import loading
+from tour_pyserini.rerankers.loading import DEFAULT_RERANKER
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def finding(name, load=True):
     [
         ("FAISS", "faiss", "faiss-cpu"),
         ("model2vec", "model2vec", '"tour_pyserini[static]"'),
-        ("default encoder", model_folder.PACKAGE, '"tour_pyserini[models]"'),
+        ("default encoder", DEFAULT_ENCODER.package, '"tour_pyserini[models]"'),
     ],
 )
 def test_a_missing_package_names_the_pip_command(monkeypatch, name, module, install):
@@ -87,16 +87,18 @@ def test_a_broken_package_is_told_from_a_missing_one(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("tampered", [False, True])
-@pytest.mark.parametrize(("name", "file"), [("default encoder", "tokenizer.json"), ("default re-ranker", "model.onnx")])
-def test_checksums_of_default_models(monkeypatch, tmp_path, tampered, name, file):
+@pytest.mark.parametrize(
+    ("name", "model", "file"),
+    [
+        ("default encoder", DEFAULT_ENCODER, "tokenizer.json"),
+        ("default re-ranker", DEFAULT_RERANKER, "model.onnx"),
+    ],
+)
+def test_checksums_of_default_models(monkeypatch, tmp_path, tampered, name, model, file):
     package = tmp_path / "copied_package"
-    if name == "default encoder":
-        source, folder = model_folder.verify_default_encoder(), package / "model"
-        monkeypatch.setattr(model_folder, "PACKAGE", package.name)
-    else:
-        source, folder = loading.verify_default_reranker(), package / "models" / "data" / "reranker_en"
-        monkeypatch.setattr(loading, "DEFAULT_PACKAGE", package.name)
-    shutil.copytree(source, folder)
+    folder = package / model.folder
+    shutil.copytree(model.verify(), folder)
+    monkeypatch.setattr(model, "package", package.name)
     (package / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     if tampered:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tour_pyserini.encoders.model_folder import verify_default_encoder
+from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
 from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search
@@ -29,7 +29,7 @@ def test_a_dense_run_is_pyserinis_own_and_has_the_published_figure(shared, tmp_p
     ours, theirs = folder / "ours.trec", folder / "theirs.trec"
     flags = ["--topics", str(folder / "topics.tsv"), "--index", str(folder / "index"), "--hits", "100"]
     search([*flags, "--method", "dense", "--encoder-backend", "torch", "--tag", "Faiss", "--output", str(ours)])
-    encoder = ["--encoder", str(verify_default_encoder()), "--encoder-class", "auto", "--pooling", "mean", "--l2-norm"]
+    encoder = ["--encoder", str(DEFAULT_ENCODER.verify()), "--encoder-class", "auto", "--pooling", "mean", "--l2-norm"]
     subprocess.run([sys.executable, "-c", FAISS, *flags, *encoder, "--output", str(theirs)], check=True)
     # Line by line the same, but that equal scores in theirs are told apart in the last decimals of ours.
     mine, other = ([line.split() for line in path.read_text().splitlines()] for path in (ours, theirs))

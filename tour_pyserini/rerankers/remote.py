@@ -1,7 +1,6 @@
 """A re-ranker that runs elsewhere and is asked over HTTP: its address, how it speaks, its model, and its scores."""
 
 import logging
-import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -38,6 +37,7 @@ TOO_LARGE = 413
 # Options of re-rankers that run on this machine. Device, dtype and trust are those of a search's encoder, too.
 _LOCAL_OPTIONS = ("max_length", "backend", "precision", "prompt")
 _NUMBERS: Mapping[str, tuple[type, float, float]] = {"deadline": (float, 0.001, 3600), "retries": (int, 0, 20)}
+_DEADLINE, _RETRIES = "60", "6"
 
 # A relevant and an irrelevant passage: raw scores of the two are not both between -1 and 1, as a rule.
 _PROBE = ("who wrote hamlet", ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven."))
@@ -49,23 +49,23 @@ class _ServiceAddress:
 
     Attributes:
         base: scheme, host, port and path, up to the endpoint.
+        deadline: seconds for one try.
+        retries: further tries.
         endpoint: such as `/rerank`, if the address says it.
-        dialect: a name in `DIALECTS`.
+        dialect: a name in `_DIALECTS`.
         model: the model that the service runs.
         revision: a word that tells apart models of the same name.
         scores: what the service gives, `raw` logits or a `probability`.
-        deadline: seconds for one try.
-        retries: further tries.
     """
 
     base: str
+    deadline: float
+    retries: int
     endpoint: str | None = None
     dialect: str | None = None
     model: str | None = None
     revision: str | None = None
     scores: str | None = None
-    deadline: float = 60.0
-    retries: int = 6
 
     def __str__(self) -> str:
         return self.base + (self.endpoint or "")
@@ -81,8 +81,8 @@ def split_address(text: str, words: Mapping[str, Sequence[str]]) -> tuple[str, d
 
     Args:
         text: such as `http://host:8080/rerank?deadline=30`.
-        words: the names of options, each with the words that it takes, or none if it takes any. `deadline` (seconds
-            for a try) and `retries` are numbers.
+        words: the names of options, each with the words that it takes, or none if it takes any. Every service also has
+            `deadline` (seconds for a try) and `retries`, which are numbers.
 
     Raises:
         TourError: if it is no address, holds a password, or has an unknown or wrong option. No message repeats a
@@ -101,29 +101,29 @@ def split_address(text: str, words: Mapping[str, Sequence[str]]) -> tuple[str, d
     base = f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
     if not usable:
         raise TourError(f"{base!r} is not the address of a re-ranking service; give http://HOST:PORT/rerank.")
-    options: dict[str, Any] = dict(parse_qsl(parts.query))
+    options: dict[str, Any] = {"deadline": _DEADLINE, "retries": _RETRIES, **dict(parse_qsl(parts.query))}
     for name, value in options.items():
-        if name not in words:
-            raise TourError(f"{base} has no option {name!r}; the options are {', '.join(words)}.")
-        if words[name] and value not in words[name]:
-            raise TourError(f"the option {name} of {base} is one of {', '.join(words[name])}, not {value!r}.")
         if name in _NUMBERS:
             kind, least, most = _NUMBERS[name]
             with suppress(ValueError):
                 options[name] = kind(value)
             if isinstance(options[name], str) or not least <= options[name] <= most:
                 raise TourError(f"the option {name} of {base} is a number from {least} to {most}.")
+        elif name not in words:
+            raise TourError(f"{base} has no option {name!r}; the options are {', '.join([*words, *_NUMBERS])}.")
+        elif words[name] and value not in words[name]:
+            raise TourError(f"the option {name} of {base} is one of {', '.join(words[name])}, not {value!r}.")
     return base, options
 
 
 def _parse_address(text: str) -> _ServiceAddress:
     """Read an address such as `http://host:8080/rerank?model=NAME`."""
-    words: dict[str, Sequence[str]] = {"dialect": list(DIALECTS), "model": (), "revision": ()}
-    base, options = split_address(text, words | {"scores": ("raw", "probability"), "deadline": (), "retries": ()})
+    words = {"dialect": list(_DIALECTS), "model": (), "revision": (), "scores": ("raw", "probability")}
+    base, options = split_address(text, words)
     endpoint = next((endpoint for endpoint in ENDPOINTS if base.endswith(endpoint)), None)
     if endpoint and endpoint.endswith("/score"):
         options.setdefault("dialect", "vllm")
-    return _ServiceAddress(base.removesuffix(endpoint or ""), endpoint, **options)
+    return _ServiceAddress(base.removesuffix(endpoint or ""), endpoint=endpoint, **options)
 
 
 class _ServedModel(NamedTuple):
@@ -144,7 +144,7 @@ class _ServedModel(NamedTuple):
     largest_batch: int | None = None
 
 
-class Dialect(NamedTuple):
+class _Dialect(NamedTuple):
     """How one kind of service speaks. Answers hold a list of items with `index` and `score` or `relevance_score`.
 
     Attributes:
@@ -222,11 +222,11 @@ def _tei_request(query: str, passages: Sequence[str], endpoint: str, model: str,
     return {"query": query, "texts": list(passages), "raw_scores": raw, "truncate": True}
 
 
-DIALECTS: Mapping[str, Dialect] = {
+_DIALECTS: Mapping[str, _Dialect] = {
     # It writes single-precision numbers in as few digits as identify them.
-    "tei": Dialect("text-embeddings-inference", "/rerank", "/info", _tei_model, _tei_request, scores_dtype=np.float32),
-    "vllm": Dialect("vLLM", "/score", "/v1/models", _vllm_model, _vllm_request),
-    "cohere": Dialect("Cohere or Jina", "/v2/rerank", None, _cohere_model, _cohere_request, has_raw_scores=False),
+    "tei": _Dialect("text-embeddings-inference", "/rerank", "/info", _tei_model, _tei_request, scores_dtype=np.float32),
+    "vllm": _Dialect("vLLM", "/score", "/v1/models", _vllm_model, _vllm_request),
+    "cohere": _Dialect("Cohere or Jina", "/v2/rerank", None, _cohere_model, _cohere_request, has_raw_scores=False),
 }
 """Tried in this order: text-embeddings-inference (`/info`, `/rerank`), vLLM (`/v1/models`, `/score`, `/rerank`), and
 Cohere or Jina (`/v1/rerank`, `/v2/rerank`), whom many others imitate and whose address names the model."""
@@ -273,10 +273,15 @@ class RemoteReranker(PartsReranker):
         self._address = address = _parse_address(spec)
         refuse_options(options, _LOCAL_OPTIONS, str(address))
         self.name, self._requests = str(address), options.threads or REQUESTS
-        self._service = open_service(address.base, KEY_VARIABLE, address.deadline, address.retries, self._requests)
+        self._service = JsonService(
+            address.base,
+            key_variable=KEY_VARIABLE,
+            deadline=address.deadline,
+            retries=address.retries,
+            connections=self._requests,
+        )
         self._confirmed_at = 0.0
-        for raw in from_background(self._find):
-            self._raw = raw
+        (self._raw,) = from_background(self._find)
         if not self._raw:
             limits = "labels are their logits, from -16.1 to 16.1, with fewer digits"
             log.warning("%s gives probabilities, not raw scores: %s", address, limits)
@@ -329,7 +334,7 @@ class RemoteReranker(PartsReranker):
 
         A request that the service finds too large is split.
         """
-        dialect = DIALECTS[self._dialect]
+        dialect = _DIALECTS[self._dialect]
         body = dialect.request(query, passages, self._path, self._served.model, self._raw if raw is None else raw)
         try:
             answer = await self._service.ask(self._path, body)
@@ -359,7 +364,7 @@ class RemoteReranker(PartsReranker):
 
     async def _ask_model(self, dialect: str, *, retries: int) -> _ServedModel | None:
         """The model that the service runs; None if it does not speak this dialect."""
-        info, path = {}, DIALECTS[dialect].info
+        info, path = {}, _DIALECTS[dialect].info
         if path is not None:
             try:
                 info = await self._service.ask(path, retries=retries)
@@ -368,23 +373,23 @@ class RemoteReranker(PartsReranker):
                 if error.status == 401 or error.status < 400:
                     raise
         try:
-            return DIALECTS[dialect].served(info, self._address)
+            return _DIALECTS[dialect].served(info, self._address)
         except (AttributeError, KeyError, TypeError):  # another page, of another shape
             return None
 
     async def _find(self, hand_over: Callable[[bool], None]) -> None:
         """Find out the dialect of the service, the model that it runs, and whether it gives raw logits."""
         address = self._address
-        for name in (address.dialect,) if address.dialect else DIALECTS:
+        for name in (address.dialect,) if address.dialect else _DIALECTS:
             if served := await self._ask_model(name, retries=min(FIRST_RETRIES, address.retries)):
                 break
         else:
-            spoken = DIALECTS[address.dialect].title if address.dialect else "TEI or vLLM"
+            spoken = _DIALECTS[address.dialect].title if address.dialect else "TEI or vLLM"
             raise TourError(
                 f"the service {address} does not speak {spoken}; check the address; for one that speaks as Cohere or "
                 f'Jina, give the whole address and the model: "{address.base}/v1/rerank?model=NAME".'
             )
-        self._dialect, self._path, self._served = name, address.endpoint or DIALECTS[name].endpoint, served
+        self._dialect, self._path, self._served = name, address.endpoint or _DIALECTS[name].endpoint, served
         if address.model not in (None, served.model):
             raise TourError(f"the service {address} runs {served.model}, not {address.model}; correct the address.")
         if served.model.startswith(("/", ".", "~")) and not (served.revision or address.revision):
@@ -400,7 +405,7 @@ class RemoteReranker(PartsReranker):
         Scores that the switch does not change and that are small can be probabilities, or cosines of an encoder (vLLM).
         """
         said = self._address.scores
-        if said is not None or not DIALECTS[self._dialect].has_raw_scores:
+        if said is not None or not _DIALECTS[self._dialect].has_raw_scores:
             return said == "raw"
         raw, other = [await self._score(*_PROBE, raw=wanted) for wanted in (True, False)]
         if np.array_equal(raw, other) and (np.abs(raw) <= 1).all():
@@ -415,19 +420,6 @@ def refuse_options(options: Options, names: Sequence[str], service: str) -> None
     """Refuse options that a service decides about itself."""
     if given := [name for name in names if getattr(options, name) != getattr(Options, name)]:
         raise TourError(f"the service {service} decides itself about {' and '.join(given)}; leave it out.")
-
-
-def open_service(base: str, key_variable: str, deadline: float, retries: int, requests: int) -> JsonService:
-    """The service at an address, asked with the key in an environment variable, if there is one."""
-    key = os.environ.get(key_variable, "").strip()
-    if not (key.isascii() and key.isprintable()):
-        raise TourError(f"the key in {key_variable} has characters that cannot be sent; set it again.")
-    parts = urlsplit(base)
-    if key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
-        log.warning("the key in %s is sent to %s without encryption", key_variable, parts.netloc)
-    return JsonService(
-        base, key=key or None, key_variable=key_variable, deadline=deadline, retries=retries, connections=requests
-    )
 
 
 def _make_batches(pairs: Sequence[Pair], size: int) -> Iterator[tuple[str, Sequence[int]]]:

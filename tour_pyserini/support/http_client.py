@@ -6,6 +6,7 @@ Requests are coroutines; `from_background` runs them from ordinary code.
 import asyncio
 import json
 import logging
+import os
 import queue
 import random
 import threading
@@ -14,6 +15,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from tour_pyserini.errors import TourError, first_line
 
@@ -59,18 +61,21 @@ class JsonService:
 
     Args:
         base: the address that paths are appended to; it is shown in messages.
-        key: sent as `Authorization: Bearer KEY`; never part of a message.
-        key_variable: the environment variable that the user sets the key in, for messages.
+        key_variable: the environment variable with the key, if there is one, which is sent as
+            `Authorization: Bearer KEY` and is never part of a message.
         deadline: seconds for one try, from opening the connection to the last byte of the answer.
         retries: further tries after a connection error, a missed deadline, or the status 408, 429 or 5xx.
         connections: connections that are kept open between requests.
     """
 
-    def __init__(
-        self, base: str, *, key: str | None, key_variable: str, deadline: float, retries: int, connections: int
-    ) -> None:
-        self.base = base
-        self._key, self._key_variable = key, key_variable
+    def __init__(self, base: str, *, key_variable: str, deadline: float, retries: int, connections: int) -> None:
+        self.base, self._key_variable = base, key_variable
+        self._key = os.environ.get(key_variable, "").strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise TourError(f"the key in {key_variable} has characters that cannot be sent; set it again.")
+        parts = urlsplit(base)
+        if self._key and parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+            log.warning("the key in %s is sent to %s without encryption", key_variable, parts.netloc)
         self._deadline, self._retries, self._connections = deadline, retries, connections
         self._client: Any = None
 

