@@ -10,7 +10,7 @@ import griffe
 
 # Functions that make a field of settings or of a request.
 FIELD_MAKERS = {
-    *("setting", "option", "_option", "same_option", "_same"),
+    *("setting", "option", "_option"),
     *("_input", "_encoder", "_index", "_phrase", "_paired", "_texts"),
     *("_model", "_validation", "_training", "_query_side", "_candidates", "_reranker"),
 }

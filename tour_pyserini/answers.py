@@ -11,13 +11,12 @@ Every question of the topics has at least one line (`no-passage` with grade 0 wh
 ir_measures averages over all questions: Success@k is the top-k retrieval accuracy of open-domain question answering.
 """
 
-import dataclasses
 import logging
 import os
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,11 +37,11 @@ class AnswerRequest(Request):
     """Questions, passages, and how answers are matched with passages."""
 
     topics: str = option(
-        dataclasses.MISSING,
+        MISSING,
         "questions with answers: DPR's .tsv, .txt or .json, JSON lines, SQuAD's .json, or a Pyserini name",
     )
-    corpus: str = option(dataclasses.MISSING, "passages: BEIR corpus.jsonl or Lucene index")
-    output: str = option(dataclasses.MISSING, "the file to write", metavar="FILE")
+    corpus: str = option(MISSING, "passages: BEIR corpus.jsonl or Lucene index")
+    output: str = option(MISSING, "the file to write")
     hits: int | None = option(None, "use only the N best hits of each question (default: all)", count=True)
     regex: str = option(
         "auto",

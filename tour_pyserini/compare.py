@@ -4,7 +4,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from functools import partial
 from html import escape
 from typing import Any, Self
@@ -62,24 +62,22 @@ class CompareRequest(Request):
         corpus: texts of the documents.
     """
 
-    qrels: str
-    runs: Sequence[str]
-    measures: Sequence[str] = option(
-        MEASURES, f"names of ir-measures (default: {' '.join(MEASURES)})", metavar="MEASURE"
-    )
+    qrels: str = option(MISSING, "judgements: TREC or BEIR, or irds:NAME", positional=True)
+    runs: Sequence[str] = option(MISSING, "TREC runs; records beside them tell costs and models", positional=True)
+    measures: Sequence[str] = option(MEASURES, f"names of ir-measures (default: {' '.join(MEASURES)})")
     format: str = option("text", "how tables are written", choices=tuple(FORMATS))
-    output: str | None = option(None, "write the report to this file, not to the screen", metavar="FILE")
-    baseline: str | None = _paired(None, "the run that every other is compared with", metavar="RUN")
+    output: str | None = option(None, "write the report to this file, not to the screen")
+    baseline: str | None = _paired(None, "the run that every other is compared with")
     test: str = _paired("randomisation", "paired test", choices=tuple(TESTS))
-    alpha: float = _paired(0.05, "significance, after Holm's correction", metavar="P")
-    picture: str | None = _paired(None, "draw gains by query: .png, .pdf or .svg", metavar="FILE")
+    alpha: float = _paired(0.05, "significance, after Holm's correction")
+    picture: str | None = _paired(None, "draw gains by query: .png, .pdf or .svg")
     show: int | None = _paired(None, "show the N largest gains and losses, with texts", count=True)
     predictions: Sequence[str] = option(
-        (), "answers to measure by EM@k and F1@k, one file per run", group="predicted answers", metavar="FILE"
+        (), "answers to measure by EM@k and F1@k, one file per run", group="predicted answers"
     )
-    splits: str | None = _texts(None, "measure splits too; lines of qid and split", metavar="FILE")
-    topics: str | None = _texts(None, "texts of the queries", metavar="FILE")
-    corpus: str | None = _texts(None, "texts of the documents, as for search", metavar="FILE")
+    splits: str | None = _texts(None, "measure splits too; lines of qid and split")
+    topics: str | None = _texts(None, "texts of the queries")
+    corpus: str | None = _texts(None, "texts of the documents, as for search")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -218,8 +216,6 @@ EXAMPLE = """examples:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = request_parser("compare", CompareRequest, description=DESCRIPTION, epilog=EXAMPLE)
-    parser.add_argument("qrels", metavar="QRELS", help="judgements: TREC or BEIR, or irds:NAME")
-    parser.add_argument("runs", metavar="RUN", nargs="+", help="TREC runs; records beside them tell costs and models")
     request = CompareRequest.from_flags(vars(parser.parse_args(argv)))
     report = compare_runs(request)
     if request.output is None:

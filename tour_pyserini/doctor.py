@@ -11,7 +11,6 @@ With --model, one model is loaded instead, as a search would load it: the report
 re-ranker, how it is run, and what it gives for two passages; or why it cannot be run, with exit code 1.
 """
 
-import argparse
 import importlib
 import importlib.metadata
 import importlib.util
@@ -29,19 +28,51 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import tour_pyserini
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import run
 from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
+from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.flags import Request, add_request_flags, option, same_option
+from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.rerankers.loading import DEFAULT_RERANKER, load_reranker
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import score_pairs
-from tour_pyserini.search_request import SearchRequest
-from tour_pyserini.support.devices import cores, cpu_flags
+from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS, cores, cpu_flags
 from tour_pyserini.support.files import cache_home
 from tour_pyserini.support.model_files import DEFAULT, DefaultModel
 from tour_pyserini.support.pyserini import ensure_java, find_java
+
+_model = partial(option, group="the model that is checked")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorRequest(Request):
+    """What is checked; the fields are the flags of `python -m tour_pyserini.doctor`.
+
+    Attributes:
+        load: load each library and start Java, which finds libraries that are installed but broken.
+        model: what `--encoder` or `--reranker` takes: a name, a folder, `default`, or the address of a service.
+    """
+
+    json: bool = option(False, "print the report as JSON")
+    load: bool = option(False, "load each library and start Java, too")
+    model: str | None = _model(None, "a name, a folder, `default` or a service's address")
+    device: str = _model("cpu", "where it is run: cpu, cuda:0, ...")
+    dtype: str = _model("auto", "numbers it computes with", choices=DTYPES)
+    trust_remote_code: bool = _model(False, "run Python code that comes with it")
+    backend: str = _model("auto", "what runs it", choices=BACKENDS)
+    precision: str | None = _model(None, "of a re-ranker, or an encoder of documents", choices=PRECISIONS)
+    pooling: str | None = _model(None, "pooling of an encoder", choices=tuple(POOLINGS))
+    l2_norm: bool | None = _model(None, "whether an encoder's vectors get unit length")
+    reranker_prompt: str | None = _model(None, "what a language model reads, as for search")
+    instruction: str | None = _model(None, "what a chat model is to find, as for search")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.load and self.model:
+            raise TourError("--load checks the libraries and --model a model; give one of them.")
+        if self.model is None and (unfit := [name for name in self.flags() if name not in ("json", "load")]):
+            raise TourError(f"--{unfit[0]} says how a --model is run; give it too.")
 
 
 class Report(NamedTuple):
@@ -93,7 +124,7 @@ def _examine(check: Callable[[bool], str], load: bool) -> dict[str, str]:
     except TourError as error:
         return {"status": getattr(error, "status", "problem"), "found": str(error)}
     except Exception as error:  # the other checks must still be reported
-        return {"status": "problem", "found": f"the check itself failed: {_one_line(error)}"}
+        return {"status": "problem", "found": f"the check itself failed: {_said(error)}"}
 
 
 def _package(module: str, install: str, extra: str | None = None, *, main: str = "") -> Callable[[bool], str]:
@@ -108,7 +139,7 @@ def _package(module: str, install: str, extra: str | None = None, *, main: str =
                 # Installed and broken: a missing system library or dependency, or versions that do not fit together.
                 dependencies = "" if isinstance(error, ModuleNotFoundError) else "--no-deps "
                 again = f"pip install --force-reinstall {dependencies}{install}"
-                raise TourError(f"does not start: {_one_line(error)}; run: {again}") from error
+                raise TourError(f"does not start: {_said(error)}; run: {again}") from error
         try:
             return importlib.metadata.version(install)
         except importlib.metadata.PackageNotFoundError:  # FAISS from conda, or built by hand
@@ -152,9 +183,8 @@ def _cache_folder(_: bool) -> str:
     return f"{folder}{'' if existing == folder else ' (made when first needed)'}"
 
 
-def _one_line(error: Exception) -> str:
-    """The type of an exception and the first line of its message."""
-    return ": ".join([type(error).__name__, *str(error).strip().splitlines()[:1]])
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {first_line(error)}"
 
 
 CHECKS: Mapping[str, Callable[[bool], str]] = {
@@ -181,44 +211,14 @@ CHECKS: Mapping[str, Callable[[bool], str]] = {
 QUERY = "who wrote hamlet"
 PASSAGES = ("Hamlet is a tragedy by William Shakespeare.", "Bread is baked in an oven.")
 
-_GROUP = "the model that is checked"
-_same = partial(same_option, SearchRequest, group=_GROUP)
 
-
-@dataclass(frozen=True, kw_only=True)
-class ModelRequest(Request):
-    """Say how a model would be run; the fields are flags of `python -m tour_pyserini.doctor`.
-
-    Attributes:
-        model: what `--encoder` or `--reranker` takes: a name, a folder, `default`, or the address of a service.
-    """
-
-    model: str | None = option(
-        None,
-        "check this model instead: a name, a folder, `default` or the address of a service",
-        group=_GROUP,
-        metavar="NAME",
-    )
-    device: str = _same("device", help="where it is run: cpu, cuda:0, ...")
-    dtype: str = _same("dtype", help="numbers it computes with")
-    trust_remote_code: bool = _same("trust_remote_code", help="run Python code that comes with it")
-    backend: str = _same("backend", help="what runs it")
-    precision: str | None = _same(
-        "precision", help="precision of a re-ranker, or of an encoder of documents (default: the model's own)"
-    )
-    pooling: str | None = _same("pooling", help="pooling of an encoder")
-    l2_norm: bool | None = _same("l2_norm", help="whether an encoder's vectors get unit length")
-    reranker_prompt: str | None = _same("reranker_prompt")
-    instruction: str | None = _same("instruction")
-
-
-def check_model(request: ModelRequest) -> Report:
+def check_model(request: DoctorRequest) -> Report:
     """Load a model as a search would, and score two pairs or encode two texts with it.
 
     A model that is a re-ranker is not tried as an encoder: its vectors would mean nothing. `default` names one of each.
 
     Example:
-        >>> check_model(ModelRequest(model="default")).ok  # doctest: +SKIP
+        >>> check_model(DoctorRequest(model="default")).ok  # doctest: +SKIP
         True
     """
     if not request.model:
@@ -236,18 +236,18 @@ def check_model(request: ModelRequest) -> Report:
     return Report(bool(flags), "\n".join(lines), {"ok": bool(flags), "model": request.model, "uses": uses})
 
 
-def _try(role: str, check: Callable[[ModelRequest], Mapping[str, Any]], request: ModelRequest) -> dict[str, Any]:
+def _try(role: str, check: Callable[[DoctorRequest], Mapping[str, Any]], request: DoctorRequest) -> dict[str, Any]:
     """What a model is in a role, by what the facts are about; or the problem."""
     try:
         return {"role": role, "ok": True, "problem": "", "facts": check(request)}
     except TourError as error:
         problem = str(error)
     except Exception as error:  # models and their libraries raise anything; the other role must still be tried
-        problem = f"{type(error).__name__}: {first_line(error)}."
+        problem = f"{_said(error)}."
     return {"role": role, "ok": False, "problem": problem, "facts": {}}
 
 
-def _check_reranker(request: ModelRequest) -> dict[str, Any]:
+def _check_reranker(request: DoctorRequest) -> dict[str, Any]:
     names = ("device", "backend", "precision", "dtype", "trust_remote_code", "instruction")
     options: dict[str, Any] = {name: getattr(request, name) for name in names}
     reranker: Any = load_reranker(request.model, prompt=request.reranker_prompt, **options)
@@ -260,7 +260,7 @@ def _check_reranker(request: ModelRequest) -> dict[str, Any]:
     return {**facts, **_examples("score", scores)}
 
 
-def _check_encoder(request: ModelRequest) -> dict[str, Any]:
+def _check_encoder(request: DoctorRequest) -> dict[str, Any]:
     assert request.model is not None
     code = {"trust_remote_code": request.trust_remote_code}
     same = ("device", "dtype", "backend", "pooling", "l2_norm")
@@ -292,17 +292,11 @@ def _shown(value: Any) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the report; 0 if everything that is needed was found, or the model can be run, 1 otherwise."""
-    parser = CommandParser("doctor", description=__doc__, argument_default=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", default=False, help="print the report as JSON")
-    parser.add_argument("--load", action="store_true", default=False, help="load each library and start Java, too")
-    add_request_flags(parser, ModelRequest)
-    flags = vars(parser.parse_args(argv))
-    as_json, load = flags.pop("json"), flags.pop("load")
-    if flags and load:
-        raise TourError("--load checks the libraries and --model a model; give one of them.")
+    parser = request_parser("doctor", DoctorRequest, description=__doc__, epilog="")
+    request = DoctorRequest.from_flags(vars(parser.parse_args(argv)))
     with redirect_stdout(sys.stderr):  # libraries may print while they load, which must not be in the report
-        report = check_model(ModelRequest.from_flags(flags)) if flags else check_installation(load=load)
-    sys.stdout.write((json.dumps(report.values, indent=2) if as_json else report.text) + "\n")
+        report = check_model(request) if request.model else check_installation(load=request.load)
+    sys.stdout.write((json.dumps(report.values, indent=2) if request.json else report.text) + "\n")
     return 0 if report.ok else 1
 
 

@@ -1,7 +1,6 @@
 # PYTHON_ARGCOMPLETE_OK
 """Run an experiment from a YAML file and report its results."""
 
-import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -38,18 +37,18 @@ def _action(help: str) -> Any:
 
 
 def _only(what: str) -> Any:
-    return option((), f"only these {what}", group="parts of the experiment (default: all)", metavar="NAME")
+    return option((), f"only these {what}", group="parts of the experiment (default: all)")
 
 
-def _path(default: str | None, help: str, *, metavar: str = "DIR") -> Any:
-    return option(default, help, group="paths", metavar=metavar)
+def _path(default: str | None, help: str) -> Any:
+    return option(default, help, group="paths")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExperimentRequest(Request):
     """What to do with an experiment; the fields are the flags of the command."""
 
-    experiment: str | None = None
+    experiment: str | None = option(None, "a YAML file, or the name of one of ours", positional=True)
     list: bool = _action("list the parts of the file, or without one the experiments")
     dry_run: bool = _action("print the commands, and do nothing")
     report: bool = _action("write tables and figures of the runs that exist")
@@ -63,7 +62,7 @@ class ExperimentRequest(Request):
     data: str | None = _path(None, "collections and models: ${DATA} in the file")
     runs: str = _path("runs", "runs are written to DIR/EXPERIMENT")
     indexes: str = _path("indexes", "indexes; missing ones are built")
-    cache: str | None = _path(None, "the score cache (default: the user's)", metavar="FILE")
+    cache: str | None = _path(None, "the score cache (default: the user's)")
     output: str | None = _path(None, "tables and figures (default: RUNS/EXPERIMENT/report)")
 
     def __post_init__(self) -> None:
@@ -75,16 +74,10 @@ class ExperimentRequest(Request):
             raise TourError(f"no experiment is given: name a YAML file, or one of {', '.join(packaged())}.")
 
 
-def _parser() -> argparse.ArgumentParser:
-    """The parser of `python -m tour_pyserini.experiment`."""
-    parser = request_parser("experiment", ExperimentRequest, description=DESCRIPTION, epilog=EXAMPLES)
-    parser.add_argument("experiment", nargs="?", help="a YAML file, or the name of one of ours")
-    return parser
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 1 if a score differs from the expected one."""
-    return _run_experiment(ExperimentRequest.from_flags(vars(_parser().parse_args(argv))))
+    parser = request_parser("experiment", ExperimentRequest, description=DESCRIPTION, epilog=EXAMPLES)
+    return _run_experiment(ExperimentRequest.from_flags(vars(parser.parse_args(argv))))
 
 
 def _run_experiment(request: ExperimentRequest) -> int:

@@ -6,16 +6,13 @@ import os
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from typing import Any, Self
 
 from tour_pyserini.command import CommandParser
 from tour_pyserini.core.config import DEFAULT_METHOD, PRESETS, TourConfig, settings_by_name
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.errors import TourError
-
-# Types of fields.
-_TEXT, _NUMBER, _SWITCH = (str, str | None), (float, float | None), (bool, bool | None)
 
 
 def option(
@@ -25,36 +22,22 @@ def option(
     group: str = "",
     choices: Collection[str] = (),
     count: bool = False,
-    metavar: str | None = None,
     common: bool = False,
+    positional: bool = False,
 ) -> Any:
     """A field of a request.
 
     Args:
-        default: its value if not given.
+        default: its value if not given; `MISSING` where it must be given.
         help: one line for `--help`.
         group: the group of flags that `--help` shows it in.
         choices: the words that it may be.
         count: whether it must be a whole number above 0.
-        metavar: what `--help` shows for its value.
         common: whether `--help` shows it where some fields of the request are common; `--help-all` shows all.
+        positional: whether its value is given without a flag.
     """
-    metadata = {"help": help, "group": group, "choices": choices, "count": count, "metavar": metavar, "common": common}
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def same_option(request: type["Request"], name: str, *, group: str, help: str | None = None) -> Any:
-    """The field of another request, in another group of flags.
-
-    Args:
-        request: the request that declares the field.
-        name: its name.
-        group: the group of flags that `--help` shows it in.
-        help: one line for `--help`, where the line of the other request does not fit.
-    """
-    (field,) = (item for item in dataclasses.fields(request) if item.name == name)
-    metadata = {**field.metadata, "group": group, "help": help or field.metadata["help"]}
-    return dataclasses.field(default=field.default, metadata=metadata)
+    described = {"help": help, "group": group, "choices": choices, "count": count, "common": common}
+    return dataclasses.field(default=default, metadata={**described, "positional": positional})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +65,11 @@ class Request:
             TourError: if the command has no such flag, or a flag is missing or wrong.
         """
         values = {name.replace("-", "_"): value for name, value in flags.items()}
-        names = {item.name for item in dataclasses.fields(cls)}
-        for name in values:
-            if name not in names:
-                raise TourError(f"there is no flag {flag_name(name)}.")
-        for item in dataclasses.fields(cls):
-            if item.default is item.default_factory is dataclasses.MISSING and item.name not in values:
-                raise TourError(f"{flag_name(item.name)} is missing.")
+        fields = {item.name: item for item in dataclasses.fields(cls)}
+        if unknown := [name for name in values if name not in fields]:
+            raise TourError(f"there is no flag {flag_name(unknown[0])}.")
+        if missing := [name for name, item in fields.items() if _required(item) and name not in values]:
+            raise TourError(f"{flag_name(missing[0])} is missing.")
         return cls(**values)
 
     def flags(self) -> dict[str, Any]:
@@ -102,30 +83,38 @@ def flag_name(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is field.default_factory is MISSING
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """The types that a field may have."""
+    return typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+
+
 def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
     """The value of a field; paths become text, and so do numbers of a field of text."""
-    flag, kind = flag_name(item.name), item.type
+    flag, kinds, metadata = flag_name(item.name), _kinds(item.type), item.metadata
     if value is None:
-        if kind in (str, int, float, bool):
+        if item.type in (str, int, float, bool):
             raise TourError(f"{flag} is missing.")
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(value, os.PathLike):
         value = os.fspath(value)
-    elif kind in _TEXT and is_number:
+    elif str in kinds and is_number:
         value = str(value)  # YAML reads `context: 3` as a number
-    choices = item.metadata.get("choices", ())
     for word in value if isinstance(value, tuple) else (value,):
-        if choices and word not in choices:
-            raise TourError(f"{flag} must be one of {', '.join(choices)}, not {word!r}.")
-    if item.metadata.get("count") and not (is_number and isinstance(value, int) and value >= 1):
-        raise TourError(f"{flag} must be a whole number above 0, not {value!r}.")
-    if kind in _TEXT and not isinstance(value, str):
-        raise TourError(f"{flag} must be text, not {value!r}.")
-    if kind in _NUMBER and not is_number:
-        raise TourError(f"{flag} must be a number, not {value!r}.")
-    if kind in _SWITCH and not isinstance(value, bool):
-        raise TourError(f"{flag} is true or false, not {value!r}.")
+        if metadata.get("choices") and word not in metadata["choices"]:
+            raise TourError(f"{flag} must be one of {', '.join(metadata['choices'])}, not {word!r}.")
+    wrong = {
+        "a whole number above 0": metadata.get("count") and not (is_number and isinstance(value, int) and value >= 1),
+        "text": str in kinds and not isinstance(value, str),
+        "a number": float in kinds and not is_number,
+        "true or false": bool in kinds and not isinstance(value, bool),
+    }
+    for expected in (expected for expected, is_wrong in wrong.items() if is_wrong):
+        raise TourError(f"{flag} must be {expected}, not {value!r}.")
     return value
 
 
@@ -149,7 +138,7 @@ def words(flags: Mapping[str, Any]) -> list[str]:
     return result
 
 
-PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
+_PRF_METHODS = {"avg": "average", "rocchio": "rocchio"}
 """Pyserini's names of methods, and ours."""
 
 
@@ -164,21 +153,15 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
     preset, path = given.pop("preset", None), given.pop("config", None)
     if preset and path:
         raise TourError("--preset and --config both say where to start; give one of them.")
-    for name, ours in (("prf_depth", "depth"), ("rocchio_topk", "positives")):
-        if name in given and ours in given:
-            raise TourError(f"{flag_name(ours)} and {flag_name(name)} are two names of one setting; give one of them.")
-    if "prf_method" in given and "prf_depth" not in given:
+    prf_depth, prf_method = given.pop("prf_depth", None), given.pop("prf_method", None)
+    if prf_method and prf_depth is None:
         raise TourError("--prf-method says how --prf-depth passages are used: give --prf-depth too, or --method.")
-    prf_method = given.pop("prf_method", None)
-    method = PRF_METHODS[prf_method or "avg"]
-    if prf_method and given.get("method", method) != method:
-        raise TourError(f"--prf-method {prf_method} and --method {given['method']} contradict each other; give one.")
     if "rocchio_topk" in given:
         given["positives"] = given.pop("rocchio_topk")
-    if prf_depth := given.pop("prf_depth", 0):
+    if prf_depth:  # 0 is no feedback
         given["depth"] = prf_depth
         if not (preset or path):
-            given.setdefault("method", method)
+            given.setdefault("method", _PRF_METHODS[prf_method or "avg"])
     start = TourConfig.load(path) if path else TourConfig.preset(preset) if preset else TourConfig()
     return start.replace(**given)
 
@@ -194,7 +177,7 @@ def positive(text: str) -> int:
     return value
 
 
-def request_parser(command: str, request: type[Request], *, description: str, epilog: str) -> CommandParser:
+def request_parser(command: str, request: type[Request], *, description: str | None, epilog: str) -> CommandParser:
     """The parser of a command whose flags are the fields of a request; its result has the flags that were given.
 
     Args:
@@ -203,18 +186,22 @@ def request_parser(command: str, request: type[Request], *, description: str, ep
         description: what the command does.
         epilog: examples.
     """
-    required = [item for item in dataclasses.fields(request) if item.default is item.default_factory]
-    flags = [f"{flag_name(item.name)} {_metavar(item)}" for item in required if item.metadata]
-    usage = " ".join(["%(prog)s", *(_metavar(item) for item in required if not item.metadata), *flags, "[flags]"])
-    parser = CommandParser(
-        command, usage=usage, description=description, epilog=epilog, argument_default=argparse.SUPPRESS
-    )
+    how: dict[str, Any] = {"description": description, "epilog": epilog, "argument_default": argparse.SUPPRESS}
+    parser = CommandParser(command, usage=_usage(request), **how)
     add_request_flags(parser, request)
     return parser
 
 
+def _usage(request: type[Request]) -> str:
+    """What must be given; the flags are in the list below it."""
+    needed = [item for item in dataclasses.fields(request) if _required(item) or item.metadata.get("positional")]
+    flags = {item: "" if item.metadata["positional"] else f"{flag_name(item.name)} " for item in needed}
+    return " ".join(["%(prog)s", *(f"{flag}{_metavar(item)}" for item, flag in flags.items()), "[flags]"])
+
+
 def _metavar(field: dataclasses.Field[Any]) -> str:
-    return field.metadata.get("metavar") or field.name.upper()
+    """What stands for the value of a field in the help."""
+    return "N" if field.metadata["count"] else field.name.split("_")[-1].upper()
 
 
 def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -> None:
@@ -228,34 +215,38 @@ def add_request_flags(parser: argparse.ArgumentParser, request: type[Request]) -
         group = field.metadata["group"]
         if group not in groups:
             groups[group] = parser.add_argument_group(group)
-        action = groups[group].add_argument(flag_name(field.name), **_flag_options(field, hints[field.name]))
+        name, options = _flag(field, hints[field.name])
+        action = groups[group].add_argument(name, **options)
         common = field.metadata["common"] or action.required
         if chosen and not common and isinstance(parser, CommandParser):
             parser.hide(action)
 
 
-def _flag_options(field: dataclasses.Field[Any], hint: Any) -> dict[str, Any]:
-    """The options of `add_argument` for the flag of a field."""
-    required = field.default is dataclasses.MISSING
-    text = field.metadata["help"]
-    if not required and field.default not in (None, False, (), "") and "default" not in text:
+def _flag(field: dataclasses.Field[Any], hint: Any) -> tuple[str, dict[str, Any]]:
+    """The name and the options of `add_argument` for a field."""
+    text, kinds, required = field.metadata["help"], _kinds(hint), _required(field)
+    several = any(typing.get_origin(kind) in (tuple, Sequence) for kind in kinds)
+    if not required and field.default not in (None, False, ()) and "default" not in text:
         text = f"{text} (default: {field.default})"
-    options: dict[str, Any] = {"help": text, "required": required, "default": argparse.SUPPRESS}
-    kinds = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    options: dict[str, Any] = {"help": text, "default": argparse.SUPPRESS}
+    if field.metadata["positional"]:
+        nargs = "+" if several else None if required else "?"
+        return field.name, {**options, "nargs": nargs, "metavar": _metavar(field)}
+    options["required"] = required
     if bool in kinds:
-        optional = field.default is None
-        return options | {"action": argparse.BooleanOptionalAction if optional else "store_true"}
-    if field.metadata["count"]:
-        options |= {"type": positive, "metavar": "N"}
-    elif float in kinds or int in kinds:
-        options["type"] = float if float in kinds else int
+        action = argparse.BooleanOptionalAction if field.default is None else "store_true"
+        return flag_name(field.name), {**options, "action": action}
     if field.metadata["choices"]:
         options["choices"] = field.metadata["choices"]
-    if field.metadata["metavar"]:
-        options["metavar"] = field.metadata["metavar"]
-    if any(typing.get_origin(kind) in (tuple, Sequence) for kind in kinds):
-        options |= {"nargs": "+", "action": "extend"}
-    return options
+    else:
+        options["metavar"] = _metavar(field)
+    if field.metadata["count"]:
+        options["type"] = positive
+    elif float in kinds or int in kinds:
+        options["type"] = float if float in kinds else int
+    if several:
+        options |= {"nargs": "+", "action": "extend", "metavar": "NAME"}
+    return flag_name(field.name), options
 
 
 def add_config_flags(parser: CommandParser, title: str) -> None:
@@ -277,5 +268,5 @@ def add_config_flags(parser: CommandParser, title: str) -> None:
             parser.hide(action)
     prf_depth = "Pyserini's: feedback from this many passages; sets --depth"
     parser.hide(add("--prf-depth", type=int, metavar="N", help=prf_depth))
-    parser.hide(add("--prf-method", choices=list(PRF_METHODS), help="Pyserini's, with --prf-depth (default: avg)"))
+    parser.hide(add("--prf-method", choices=list(_PRF_METHODS), help="Pyserini's, with --prf-depth (default: avg)"))
     parser.hide(add("--rocchio-topk", type=int, metavar="N", help="Pyserini's name for --positives"))

@@ -1,19 +1,17 @@
 # PYTHON_ARGCOMPLETE_OK
 """Encode a corpus into a FAISS index."""
 
-import dataclasses
 import json
-import math
 import shutil
 import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +27,7 @@ from tour_pyserini.stores.faiss_building import check_fit, write_index
 from tour_pyserini.stores.index_folder import BM25_FOLDER, Docids
 from tour_pyserini.stores.signals import ENGLISH, Words, write_bm25
 from tour_pyserini.stores.vector_collection import CollectionLoading
-from tour_pyserini.stores.vector_database import StoreAddress, store_address
+from tour_pyserini.stores.vector_database import ADDRESSES, StoreAddress, store_address
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS, torch_threads
 from tour_pyserini.support.files import atomic_folder, cache_home, check_folder, content_hash, sha256
@@ -41,7 +39,7 @@ _FIELDS = ("title", "text")
 
 # Fields by the groups of flags in --help.
 _input, _encoder = partial(option, group="input and output"), partial(option, group="encoder")
-_index = partial(option, group="kind of index (exact without --hnsw, --pq and --factory)")
+_index = partial(option, group="kind of index (exact without --hnsw and --factory)")
 _phrase = partial(option, group="phrases, by a phrase encoder")
 
 # Flags of indexes of passages only, and those of a change of an index.
@@ -77,41 +75,24 @@ class IndexRequest(Request):
         None,
         "corpus.jsonl, a folder of .jsonl files, or a .tsv; a line of JSON has _id, title and text, one of a .tsv the "
         "id and the text",
-        metavar="FILE",
         common=True,
     )
-    index: str = _input(
-        dataclasses.MISSING,
-        "folder of the index, or a database's collection; milvus:FILE.db?collection=C, milvus://HOST:19530/C, "
-        "qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
-        metavar="DIR",
-        common=True,
-    )
+    index: str = _input(MISSING, f"folder of the index, or a database's collection; {ADDRESSES}", common=True)
     vectors: str | None = _input(
-        None,
-        "an exact index whose vectors are used; nothing is encoded again: same corpus, same encoder",
-        metavar="DIR",
-        common=True,
+        None, "an exact index whose vectors are used; nothing is encoded again: same corpus, same encoder", common=True
     )
     overwrite: bool = _input(False, "replace an index, once the new one is complete", common=True)
     add: str | None = _input(
-        None,
-        "add or replace the documents of this corpus; vectors, BM25 and docids change in one step",
-        metavar="FILE",
-        common=True,
+        None, "add or replace the documents of this corpus; vectors, BM25 and docids change in one step", common=True
     )
-    delete: str | None = _input(None, "remove the docids of this file; one per line", metavar="FILE", common=True)
+    delete: str | None = _input(None, "remove the docids of this file; one per line", common=True)
 
-    encoder: str = _encoder("default", "a name, a folder, or default (all-MiniLM-L6-v2)", metavar="NAME", common=True)
+    encoder: str = _encoder("default", "a name, a folder, or default (all-MiniLM-L6-v2)", common=True)
     encoder_class: str | None = _encoder(None, "Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...")
     pooling: str | None = _encoder(
-        None,
-        f"{', '.join(POOLINGS)} (default: as the files say)",
-        choices=tuple(POOLINGS),
-        metavar="POOLING",
-        common=True,
+        None, "how token vectors become one (default: as the files say)", choices=POOLINGS, common=True
     )
-    l2_norm: bool | None = _encoder(None, "vectors of unit norm (default: as the model's files say)", common=True)
+    l2_norm: bool | None = _encoder(None, "vectors of unit norm (default: as its files say)", common=True)
     truncate_dim: int | None = _encoder(
         None, "dimensions kept of each vector (default: what the model's files say, or all)", count=True
     )
@@ -128,15 +109,11 @@ class IndexRequest(Request):
         "auto", "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=BACKENDS
     )
     precision: str = _encoder(
-        "fp32",
-        "fp32 or int8; int8 is faster and gives slightly other vectors (default: fp32)",
-        choices=PRECISIONS,
-        metavar="PRECISION",
-        common=True,
+        "fp32", "int8 is faster; it gives slightly other vectors", choices=PRECISIONS, common=True
     )
     batch_size: int | None = _encoder(
         None,
-        "most documents that torch encodes at once (default: by their tokens; 64 for Pyserini's classes)",
+        "most documents torch encodes at once (default: by their tokens; 64 for Pyserini's classes)",
         count=True,
     )
     device: str = _encoder("cpu", "cpu, cuda:0, ...", common=True)
@@ -150,30 +127,19 @@ class IndexRequest(Request):
     threads: int | None = _encoder(None, "most threads (default: all processors)", count=True)
 
     hnsw: bool = _index(False, "a graph: fast, approximate search", common=True)
-    pq: bool = _index(False, "product quantisation: small, with approximate vectors")
-    factory: str | None = _index(
-        None,
-        "FAISS's factory string: SQ8, IVF4096,PQ48, ...",
-        metavar="STRING",
-        common=True,
-    )
+    factory: str | None = _index(None, "FAISS's factory string: SQ8, PQ192x8, IVF4096,PQ48, ...", common=True)
     nprobe: int = _index(16, "lists that a search of --factory IVF... reads", count=True)
     M: int = _index(256, "HNSW: neighbours of a node", count=True)
     efC: int = _index(256, "HNSW: candidates considered for them", count=True)
-    pq_m: int = _index(192, "PQ: parts of a vector", count=True)
-    pq_nbits: int = _index(8, "PQ: bits of a part", count=True)
 
     bm25: bool = _index(False, "BM25 beside the vectors, for search --sparse; of the same fields", common=True)
     language: str | None = _index(
-        None,
-        "stemmer and stop words of --bm25; en, de, fr, ..., or none (default: en)",
-        metavar="CODE",
-        common=True,
+        None, "stemmer and stop words of --bm25; en, de, fr, ..., or none (default: en)", common=True
     )
 
     phrases: bool = _phrase(False, "index phrases", common=True)
     filter_threshold: float | None = _phrase(
-        None, "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)", metavar="X"
+        None, "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)"
     )
 
     def __post_init__(self) -> None:
@@ -189,31 +155,27 @@ class IndexRequest(Request):
         if self.dtype is None:
             object.__setattr__(self, "dtype", "float16" if self.phrases else "auto")
         others, refusal = (_PASSAGES, "is not for") if self.phrases else ({"filter-threshold"}, "is only for")
-        for name in given:
-            if name in others:
-                raise TourError(f"--{name} {refusal} --phrases; leave it out.")
-        if self.phrases:
-            self._check_phrases()
+        if unfit := [name for name in given if name in others]:
+            raise TourError(f"--{unfit[0]} {refusal} --phrases; leave it out.")
+        if self.phrases and self.dtype not in ("float16", "float32"):
+            raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
         if self.language is not None:
             if not self.bm25:
                 raise TourError("--language is that of --bm25; add --bm25, or leave it out.")
             Words(self.language)  # it refuses what it does not know
         if address := store_address(self.index):
             self._check_collection(address)
-        kinds = [name for name in ("hnsw", "pq", "factory") if name in given]
-        if len(kinds) > 1:
-            raise TourError(f"--{kinds[0]} and --{kinds[1]} are two kinds of index; give one of them.")
-        if "nprobe" in given and "IVF" not in str(self.factory):
-            raise TourError("--nprobe is for inverted files; leave it out, or give one with --factory.")
+        if self.hnsw and self.factory is not None:
+            raise TourError("--hnsw and --factory are two kinds of index; give one of them.")
 
     def faiss_kind(self) -> dict[str, Any]:
         """The kind of FAISS index with its settings, as the functions that build it take them."""
         if self.hnsw:
             return {"kind": "hnsw", "hnsw_m": self.M, "ef_construction": self.efC}
-        factory = f"PQ{self.pq_m}x{self.pq_nbits}" if self.pq else self.factory
-        if factory is not None:
-            return {"kind": "factory", "factory": factory, **({"nprobe": self.nprobe} if "IVF" in factory else {})}
-        return {"kind": "flat"}
+        if self.factory is None:
+            return {"kind": "flat"}
+        searched = {"nprobe": self.nprobe} if "IVF" in self.factory else {}
+        return {"kind": "factory", "factory": self.factory, **searched}
 
     def encoder_location(self) -> str:
         """A folder by its absolute path, which is valid wherever the index is searched from; a name as it is."""
@@ -233,7 +195,7 @@ class IndexRequest(Request):
 
     def _check_collection(self, address: StoreAddress) -> None:
         """Refuse flags that a collection of a vector database does not have."""
-        for name in ("phrases", "hnsw", "pq", "factory", "overwrite", "language"):
+        for name in ("phrases", "hnsw", "factory", "overwrite", "language"):
             if getattr(self, name):
                 hint = "; say kind=hnsw in its address" if name == "hnsw" else ""
                 raise TourError(f"{flag_name(name)} is not for collections such as {address}: leave it out{hint}.")
@@ -247,47 +209,33 @@ class IndexRequest(Request):
         if others := [name for name in given if name not in _UPDATE]:
             raise TourError(f"--{others[0]} is not for --add and --delete: the index has it already; leave it out.")
 
-    def _check_phrases(self) -> None:
-        if "text" not in self.fields:
-            raise TourError("--fields title leaves no text that could hold phrases; add text.")
-        if self.dtype not in ("float16", "float32"):
-            raise TourError(f"--dtype of phrases is float16 or float32, not {self.dtype}.")
-        if self.filter_threshold is not None and not self.filter_threshold < math.inf:
-            raise TourError("--filter-threshold must be a number, or -inf to keep all.")
 
-
-@dataclass(frozen=True)
-class IndexSummary:
+class _IndexSummary(NamedTuple):
     """What indexing did.
 
     Attributes:
-        index: the folder, or the address of a collection.
+        output: the folder, or the address of a collection.
         documents: documents in the index.
         vectors: vectors in the index: one per document, or one per token that phrases begin or end with.
         encoded_before: documents that an interrupted run had encoded.
         seconds: how long it took.
     """
 
-    index: Path | str
+    output: Path | str
     documents: int
     vectors: int
     encoded_before: int
     seconds: float
-
-    @property
-    def per_second(self) -> float:
-        """Documents encoded per second."""
-        return (self.documents - self.encoded_before) / self.seconds
 
 
 CHUNK = 1024  # documents that are encoded and saved together
 _COPIED = 64 * CHUNK  # documents whose vectors are copied together
 _ASKED = ("pooling", "l2_norm", "truncate_dim")
 """Options of a request that change what the encoder's files say; a search uses them again."""
-LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "onnxruntime", "numpy")
+_LIBRARIES = ("pyserini", "faiss-cpu", "torch", "transformers", "sentence-transformers", "onnxruntime", "numpy")
 
 
-def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummary:
+def build_index(request: IndexRequest, *, progress: bool = False) -> _IndexSummary:
     """Encode a corpus and build its index; an interrupted run goes on where it was.
 
     Args:
@@ -297,7 +245,7 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
     started, address = time.perf_counter(), store_address(request.index)
     if request.add is not None or request.delete is not None:
         count, before = _update(request, progress=progress)
-        return IndexSummary(Path(request.index), count, count, before, time.perf_counter() - started)
+        return _IndexSummary(Path(request.index), count, count, before, time.perf_counter() - started)
     if address is None:
         check_folder(Path(request.index), overwrite=request.overwrite)
     corpus = request.open_corpus()
@@ -312,7 +260,7 @@ def build_index(request: IndexRequest, *, progress: bool = False) -> IndexSummar
         with torch_threads(request.threads):
             count, before = build_phrase_index(request, corpus, progress=progress)
     index = Path(request.index) if address is None else str(address)
-    return IndexSummary(index, len(corpus), count, before, time.perf_counter() - started)
+    return _IndexSummary(index, len(corpus), count, before, time.perf_counter() - started)
 
 
 def demo_index() -> Path:
@@ -479,7 +427,7 @@ def _write(
     record = {
         "settings": settings,
         "index": kind,
-        "versions": {name: version_of(name) for name in LIBRARIES},
+        "versions": {name: version_of(name) for name in _LIBRARIES},
         "sha256": {name: sha256(folder / name) for name in ("index", "docid")},
     }
     (folder / PASSAGE_INDEX).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -505,12 +453,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     request = index_request(argv)
     summary = build_index(request, progress=True)
-    count = f"{summary.documents} documents"
+    before, count = summary.encoded_before, f"{summary.documents} documents"
     if request.phrases:
         count = f"{summary.vectors} token vectors of {count}"
     sys.stderr.write(
-        f"{summary.index}: {count} ({summary.encoded_before} were encoded before) in {summary.seconds:.1f} s, "
-        f"{summary.per_second:.1f} documents per second\n"
+        f"{summary.output}: {count} ({before} were encoded before) in {summary.seconds:.1f} s, "
+        f"{(summary.documents - before) / summary.seconds:.1f} documents per second\n"
     )
 
 

@@ -66,7 +66,7 @@ class LearnRequest(SearchRequest):
     NO_FLAGS: ClassVar[frozenset[str]] = frozenset(item.name for item in fields(SearchRequest)) - {*_READ, "output"}
 
     depth: int = option(200, "passages near a query whose cached labels are looked up", count=True)
-    output: str | None = option(None, "the adapter", group="what is written", metavar="FILE", common=True)
+    output: str | None = option(None, "the adapter", group="what is written", common=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()

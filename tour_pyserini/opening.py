@@ -16,16 +16,20 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
+from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex, open_index
 from tour_pyserini.searchers.searcher import TourSearcher, field_table
+from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.index_folder import IndexSettings, check_vectors
 from tour_pyserini.stores.signals import RunSignal, open_signal
 from tour_pyserini.stores.store import UnsearchedDocuments, as_store
 from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import query_cache, score_cache
+from tour_pyserini.support.model_files import DEFAULT
 
 if TYPE_CHECKING:
     from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
@@ -72,17 +76,9 @@ class Opener:
         from tour_pyserini.rerankers.loading import load_reranker, load_reranker_later
         from tour_pyserini.rerankers.score_cache import CachedReranker
 
-        options = {
-            "max_length": request.reranker_max_length,
-            "device": request.device,
-            "threads": request.reranker_threads,
-            "backend": request.backend,
-            "precision": request.precision,
-            "dtype": request.dtype,
-            "prompt": request.reranker_prompt,
-            "instruction": request.instruction,
-            "trust_remote_code": request.trust_remote_code,
-        }
+        same = ("device", "backend", "precision", "dtype", "instruction", "trust_remote_code")
+        own = {name: getattr(request, f"reranker_{name}") for name in ("max_length", "threads", "prompt")}
+        options = {**own, **{name: getattr(request, name) for name in same}}
         if request.no_cache and not request.ray:
             return self.open(load_reranker, request.reranker, **options)
         reranker = self.open(load_reranker_later, request.reranker, **options)
@@ -124,7 +120,6 @@ class Opener:
     def encoder_fingerprint(self, request: SearchRequest) -> str:
         """What identifies the query encoder of a request: its model, and the options that change similarities."""
         from tour_pyserini.encoders.loading import encoder_fingerprint
-        from tour_pyserini.encoders.query_adapter import QueryAdapter
 
         options = encoder_options(request)
         changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm", "truncate_dim")}
@@ -148,15 +143,11 @@ class Opener:
         index, corpus = str(request.index), str(request.corpus)
         phrases = self.open(open_phrase_index, index, corpus=corpus, nprobe=request.nprobe)
         if request.encoded_queries:
-            encoder = self._encoded_queries(request)
+            encoder = self.open(load_encoded_queries, request.encoded_queries)
         else:
             made = read_settings(index)
-            encoder = self.open(
-                load_phrase_encoder,
-                request.encoder or made["encoder"],
-                device=request.device,
-                tokenizer=request.tokenizer,
-            )
+            models = {"device": request.device, "tokenizer": request.tokenizer}
+            encoder = self.open(load_phrase_encoder, request.encoder or made["encoder"], **models)
             if not encoder.has_built(made):
                 searched = request.encoder or "a changed version of it"
                 log.warning("%s was built with %s and is searched with %s", index, made["encoder"], searched)
@@ -168,6 +159,7 @@ class Opener:
         self, request: SearchRequest, reranker: Any, trace: IO[str] | None, predictions: IO[str] | None
     ) -> TourSearcher:
         from tour_pyserini.data.json_results import write_predictions
+        from tour_pyserini.phrases.phrase_input import read_phrase_input
         from tour_pyserini.phrases.phrase_searcher import TourPhraseSearcher
 
         inner = self.phrase_searcher(request)
@@ -176,7 +168,9 @@ class Opener:
             reranker,
             request.config,
             unit=request.unit or "phrase",
-            phrase_input=request.phrase_input(),
+            phrase_input=read_phrase_input(
+                request.reranker, context=request.context, title=request.title, separator=request.separator
+            ),
             observe=_observer(request, trace, inner.docids),
             predict=partial(write_predictions, predictions) if predictions else None,
         )
@@ -197,14 +191,9 @@ class Opener:
         docids = list(dict.fromkeys(docid for run in runs for docid in run.documents))
         return SearchedIndex(UnsearchedDocuments(len(docids)), docids, _NoVectors())
 
-    def _encoded_queries(self, request: SearchRequest) -> Any:
-        from tour_pyserini.encoders.query_vectors import load_encoded_queries
-
-        return self.open(load_encoded_queries, request.encoded_queries)
-
     def _query_encoder(self, request: SearchRequest, *, flag: str) -> Any:
         if request.encoded_queries:
-            return self._encoded_queries(request)
+            return self.open(load_encoded_queries, request.encoded_queries)
         from tour_pyserini.encoders.loading import load_query_encoder
 
         options = {
@@ -217,8 +206,6 @@ class Opener:
         if not request.adapter:
             return encoder
         # Vectors are kept as the encoder gives them, and corrected after that: another adapter needs no encoding.
-        from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder
-
         return self.open(AdaptedQueryEncoder, encoder, request.adapter)
 
     def _signals(self, request: SearchRequest) -> list[Any]:
@@ -271,7 +258,6 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
         TourError: if the index's own encoder may not be used, or if an option contradicts what built the index.
     """
     from tour_pyserini.encoders.loading import encoder_fingerprint
-    from tour_pyserini.support.model_files import DEFAULT
 
     index, trust = str(request.index), request.trust_remote_code
     said: dict[str, Any] = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim")}
@@ -308,11 +294,7 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
 
 def _observer(request: SearchRequest, trace: IO[str] | None, docids: Any) -> Any:
     """What writes the trace; None without one."""
-    if trace is None:
-        return None
-    from tour_pyserini.searchers.trace import Trace
-
-    return Trace(trace, docids, vectors=request.trace_vectors)
+    return None if trace is None else Trace(trace, docids, vectors=request.trace_vectors)
 
 
 def _key(value: Any) -> Any:

@@ -41,14 +41,14 @@ class PageRequest(Request):
         shown: candidates shown per round.
     """
 
-    trace: str = option(MISSING, "what search --trace wrote", metavar="FILE")
+    trace: str = option(MISSING, "what search --trace wrote")
     topics: str = option(MISSING, "the topics that were searched, or `demo`")
-    output: str = option(MISSING, "the page", metavar="FILE")
+    output: str = option(MISSING, "the page")
     corpus: str | None = option(None, "passages: BEIR corpus.jsonl, Lucene index folder or prebuilt name")
-    qrels: str | None = option(None, "judgements, to mark what is relevant", metavar="FILE")
-    index: str | None = option(None, "an index with exact vectors, for the map of the query's movement", metavar="DIR")
-    run: str | None = option(None, "the run of the same search, for the final list", metavar="FILE")
-    topic: str | None = option(None, "the query (default: the one whose relevant passage climbed most)", metavar="ID")
+    qrels: str | None = option(None, "judgements, to mark what is relevant")
+    index: str | None = option(None, "an index with exact vectors, for the map of the query's movement")
+    run: str | None = option(None, "the run of the same search, for the final list")
+    topic: str | None = option(None, "the query (default: the one whose relevant passage climbed most)")
     shown: int = option(10, "candidates shown per round", count=True)
 
 

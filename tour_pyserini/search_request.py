@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -12,19 +12,18 @@ from tour_pyserini.core.config import DEFAULT_METHOD, TourConfig, settings_by_na
 from tour_pyserini.data.records import is_phrase_index, predictions_path
 from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
 from tour_pyserini.data.texts import check_texts
+from tour_pyserini.encoders.query_adapter import QueryAdapter
+from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, config_from_flags, flag_name, option
 from tour_pyserini.searchers.searched_index import check_index
 from tour_pyserini.stores.index_folder import has_bm25
 from tour_pyserini.stores.signals import check_signal
-from tour_pyserini.stores.vector_database import store_address
+from tour_pyserini.stores.vector_database import ADDRESSES, store_address
 from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS
 from tour_pyserini.support.files import is_stream
 
 QUERY_LENGTH = 256
-
-OWN_BM25, NO_SIGNAL = "index", "none"
-"""What `--sparse` may be instead of a name: the BM25 index beside the vectors of the index, or no signal at all."""
 
 _input = partial(option, group="what is searched")
 _output = partial(option, group="what is written")
@@ -33,8 +32,7 @@ _work = partial(option, group="how it works")
 _phrases = partial(option, group="phrases, for an index made with --phrases")
 
 # The words that flags may have; a test compares them with the modules that know them, which take time to load.
-POOLINGS = ("cls", "mean", "max", "last", "weighted")
-CONTEXTS = ("1", "3", "paragraph", "passage")
+_CONTEXTS = ("1", "3", "paragraph", "passage")
 
 # Flags that only passage indexes have, flags that only phrase indexes have, and flags of queries that are encoded.
 _PASSAGES_ONLY = (
@@ -68,121 +66,79 @@ class SearchRequest(Request):
     """
 
     topics: str = _input(
-        dataclasses.MISSING,
-        "queries: a file, a prebuilt name, irds:NAME, or `demo`; files are TSV, DPR's, or BEIR's queries.jsonl",
-        metavar="FILE",
-        common=True,
+        MISSING, "queries: a file, a prebuilt name, irds:NAME, or `demo`; files are TSV, DPR's, or BEIR's", common=True
     )
-    topics_format: str = _input("default", "Pyserini's format of topics", metavar="FORMAT")
-    qrels: str | None = _input(
-        None, "search only the topics judged here; TREC or BEIR, or irds:NAME", metavar="FILE", common=True
-    )
-    index: str | None = _input(
-        None,
-        "a folder, a prebuilt name, or a database's collection; milvus:FILE.db?collection=C, milvus://HOST:19530/C, "
-        "qdrant:FOLDER?collection=C, qdrant://HOST:6333/C, postgresql://HOST/DATABASE#C",
-        metavar="DIR",
-        common=True,
-    )
+    topics_format: str = _input("default", "Pyserini's format of topics")
+    qrels: str | None = _input(None, "search only the topics judged here; TREC, BEIR, or irds:NAME", common=True)
+    index: str | None = _input(None, f"a folder, a prebuilt name, or a database's collection; {ADDRESSES}", common=True)
     corpus: str | None = _input(
         None,
-        "passages: corpus.jsonl, .tsv, a prebuilt name, irds:NAME; or a folder of .jsonl files or of a Lucene index",
-        metavar="FILE",
+        "passages: corpus.jsonl, .tsv, a prebuilt name; irds:NAME, a folder of .jsonl files or of a Lucene index",
         common=True,
     )
     vectors: str | None = _input(
-        None,
-        "exact vectors for a compressed index: an encoded corpus, a registered source's NAME:..., or `encode`",
-        metavar="DIR",
+        None, "exact vectors for a compressed index: an encoded corpus, a registered source's NAME:..., or `encode`"
     )
     sparse: tuple[Any, ...] = _input(
         (),
-        "BM25 too: `index` (made with --bm25), `none`, or another; an index made with --bm25, "
-        "a Lucene index folder or a prebuilt name; every method then searches with both, and `dense` is hybrid search; "
-        "`none`: not even by the BM25 of the --index, which the default method uses by itself",
-        metavar="DIR",
+        "BM25 too: `index` (made with --bm25), or another; an index made with --bm25, a Lucene index folder or a "
+        "prebuilt name; every method then searches with both, and `dense` is hybrid search; `none`: not even by the "
+        "BM25 of the --index, which the default method uses by itself",
         common=True,
     )
-    index2: tuple[str, ...] = _input(
-        (),
-        "find candidates by another encoder's index of the same corpus too: a folder or a prebuilt name",
-        metavar="DIR",
-    )
-    encoder2: tuple[str, ...] = _input(
-        (), "query encoder of each --index2; if not given, the encoder that built it", metavar="NAME"
-    )
+    index2: tuple[str, ...] = _input((), "find candidates by another encoder's index of the same corpus too")
+    encoder2: tuple[str, ...] = _input((), "query encoder of each --index2 (default: the encoder that built it)")
     run: tuple[str, ...] = _input(
         (),
         "re-rank what is in a TREC run; it is one more signal; with several, their lists together; without --index, "
         "nothing else is found, and the query moves where --vectors names an index folder with the vectors",
-        metavar="RUN",
         common=True,
     )
     ef_search: int | None = _input(None, "efSearch of an HNSW index", count=True)
-    nprobe: int | None = _input(
-        None, "how many lists of an inverted file are searched (default: the index's own)", count=True
-    )
+    nprobe: int | None = _input(None, "lists of an inverted file that are searched (default: the index's)", count=True)
     remove_query: bool = _input(False, "never retrieve the document that is the query")
     filter: str | None = _input(
         None,
         'documents that may be found: {"year": {"gte": 2020}}, a list of docids, or what the vector database reads',
-        metavar="JSON",
     )
 
-    output: str | None = _output(None, "the run file (default: runs/TOPICS.METHOD.trec)", metavar="RUN", common=True)
+    output: str | None = _output(None, "the run file (default: runs/TOPICS.METHOD.trec)", common=True)
     output_format: str = _output("trec", "format of the run", choices=RUN_FORMATS)
-    output_queries: str | None = _output(
-        None, "optimised query vectors, for Pyserini's --encoded-queries", metavar="DIR"
-    )
-    trace: str | None = _output(
-        None, "JSON lines: candidates, labels and targets of each query and round", metavar="FILE"
-    )
+    output_queries: str | None = _output(None, "folder of optimised query vectors, for Pyserini's --encoded-queries")
+    trace: str | None = _output(None, "JSON lines: candidates, labels and targets of each query and round")
     trace_vectors: bool = _output(False, "write query vectors into the trace too, for python -m tour_pyserini.page")
     hits: int = _output(1000, "hits per topic", count=True, common=True)
     min_relevance: float | None = _output(
-        None, "leave out hits with a lower probability of relevance; needs --config with what `tune` wrote", metavar="P"
+        None, "leave out hits with a lower probability of relevance; needs --config with what `tune` wrote"
     )
     tag: str | None = _output(None, "the run's tag (default: Tour-METHOD)")
 
     shard: str | None = _work(
-        None,
-        "search part i of n of the topics, into RUN.shard-i-of-n; python -m tour_pyserini.merge joins them",
-        metavar="i/n",
+        None, "i/n: search part i of n of the topics, into RUN.shard-i-of-n; python -m tour_pyserini.merge joins them"
     )
     ray: str | None = _work(
-        None,
-        "spread batches over a Ray cluster: its address, `auto` (the one that runs here, or a new one) or `local`",
-        metavar="ADDRESS",
+        None, "address of a Ray cluster that batches are spread over, `auto` (the one here, or a new one) or `local`"
     )
-    ray_workers: int | None = _work(
-        None, "workers of the Ray cluster (default: one for each processor, or GPU)", count=True
-    )
+    ray_workers: int | None = _work(None, "workers of the Ray cluster (default: one per processor or GPU)", count=True)
     batch_size: int = _work(64, "topics that advance together", count=True)
     threads: int = _work(1, "threads of search", count=True)
     encoder: str | None = _work(
-        None,
-        "query encoder: name or folder; `default`; if not given, the encoder that built the index",
-        metavar="NAME",
-        common=True,
+        None, "query encoder: name or folder; `default`; if not given, the encoder that built the index", common=True
     )
-    encoder_class: str | None = _work(None, "Pyserini's encoder class; inferred if not given", metavar="CLASS")
+    encoder_class: str | None = _work(None, "Pyserini's encoder class; inferred if not given")
     encoder_backend: str = _work(
         "auto", "what runs the query encoder; auto: onnx where it is faster, else torch", choices=BACKENDS
     )
-    tokenizer: str | None = _work(None, "tokenizer, if not the encoder's own", metavar="NAME")
+    tokenizer: str | None = _work(None, "tokenizer, if not the encoder's own")
     pooling: str | None = _work(
         None, "how vectors of tokens become one (default: as for the index, or as the model says)", choices=POOLINGS
     )
     l2_norm: bool | None = _work(None, "vectors of unit norm (default: as for the index, or as the model says)")
     truncate_dim: int | None = _work(None, "dimensions kept of each vector (default: as for the index)", count=True)
-    query_prefix: str | None = _work(
-        None, "put before each query when it is encoded, instead of the model's own prompt", metavar="TEXT"
-    )
+    query_prefix: str | None = _work(None, "put before each query when it is encoded, instead of the model's prompt")
     max_length: int | None = _work(None, f"tokens of a query (default: {QUERY_LENGTH})", count=True)
-    encoded_queries: str | None = _work(
-        None, "vectors of queries instead of an encoder: a folder or a name", metavar="DIR"
-    )
-    adapter: str | None = _work(None, "correct the vectors of queries by this file, which `learn` made", metavar="FILE")
+    encoded_queries: str | None = _work(None, "vectors of queries instead of an encoder: a folder or a name")
+    adapter: str | None = _work(None, "correct the vectors of queries by this file, which `learn` made")
     device: str = _work("cpu", "where models run: cpu, cuda:0, ...", common=True)
     dtype: str = _work(
         "auto", "numbers that models compute with; auto: float32 on a CPU, as stored on a GPU", choices=DTYPES
@@ -193,7 +149,6 @@ class SearchRequest(Request):
         "default",
         "cross-encoder: name or folder, `default`, an address; http://HOST/rerank, chat:http://HOST/v1#MODEL; "
         "the default is ms-marco-MiniLM-L-12-v2",
-        metavar="NAME",
         common=True,
     )
     reranker_threads: int | None = _labels(
@@ -203,36 +158,29 @@ class SearchRequest(Request):
     reranker_prompt: str | None = _labels(
         None,
         "what a language model reads, if its files do not say it: a family's name or a JSON file; a chat model: TOML",
-        metavar="PROMPT",
     )
-    instruction: str | None = _labels(
-        None, "what a chat model is to find, instead of the instruction in its prompt", metavar="TEXT"
-    )
+    instruction: str | None = _labels(None, "what a chat model is to find, instead of its prompt's instruction")
     backend: str = _labels("auto", "what runs a cross-encoder's checkpoint", choices=BACKENDS)
     precision: str | None = _labels(
         None, "int8 is faster and gives other scores (default: the model's own)", choices=PRECISIONS
     )
     cache: str | None = _labels(
-        None,
-        "the score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE",
-        metavar="FILE",
+        None, "score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE"
     )
     no_cache: bool = _labels(False, "do not read or write kept labels and query vectors")
 
-    predictions: str | None = _phrases(None, "the phrases as JSON lines (default: RUN.answers.jsonl)", metavar="FILE")
+    predictions: str | None = _phrases(None, "the phrases as JSON lines (default: RUN.answers.jsonl)")
     unit: str | None = _phrases(None, "what is labelled and ranked (default: phrase)", choices=("phrase", "passage"))
     max_words: int | None = _phrases(None, "most words of a phrase (default: 10)", count=True)
     context: str | None = _phrases(
         None,
         "what the re-ranker reads: 1 or 3 sentences, the paragraph, or the passage without marks (default: as trained)",
-        choices=CONTEXTS,
+        choices=_CONTEXTS,
     )
     title: bool | None = _phrases(None, "whether it reads the title first (default: as trained)")
-    separator: str | None = _phrases(None, "between title and text (default: as trained)", metavar="TEXT")
+    separator: str | None = _phrases(None, "between title and text (default: as trained)")
 
-    plugin: tuple[str, ...] = _work(
-        (), "Python files that register methods, kinds of re-rankers or vector sources", metavar="FILE"
-    )
+    plugin: tuple[str, ...] = _work((), "Python files that register methods, kinds of re-rankers or vector sources")
 
     config: TourConfig = field(default_factory=TourConfig)
 
@@ -240,15 +188,8 @@ class SearchRequest(Request):
         for name in ("sparse", "index2", "encoder2", "run", "plugin"):
             object.__setattr__(self, name, _listed(getattr(self, name)))
         super().__post_init__()
-        for name in ("index2", "encoder2", "run"):
-            if unfit := [spec for spec in getattr(self, name) if not isinstance(spec, str)]:
-                raise TourError(f"{flag_name(name)} must be text, not {unfit[0]!r}.")
         if not isinstance(self.config, TourConfig):
             raise TourError(f"config is a TourConfig, not {type(self.config).__name__}: TourConfig.parse reads text.")
-        if self.shard is not None:
-            from tour_pyserini.merge import Shard
-
-            Shard.parse(self.shard)
         for one, other in (("cache", "no_cache"), ("encoder", "encoded_queries"), ("adapter", "encoded_queries")):
             if getattr(self, one) and getattr(self, other):
                 raise TourError(f"{flag_name(one)} and {flag_name(other)} contradict each other; give one of them.")
@@ -266,8 +207,6 @@ class SearchRequest(Request):
             raise TourError(f"--tag {self.tag!r} does not fit a run file: give one word.")
         if self.output_format == "kilt" and self.topics_format != "kilt":
             raise TourError("--output-format kilt adds to KILT's topics: give them with --topics-format kilt.")
-        if self.context == "passage" and self.separator is not None:
-            raise TourError("--separator is not used with --context passage, which reads passages as they are.")
 
     @property
     def has_signals(self) -> bool:
@@ -293,7 +232,7 @@ class SearchRequest(Request):
 
         Topics `demo` bring the embedded collection; the output has a name from topics and method.
         """
-        request, name, method = self, _run_name(self.topics), self.config.method
+        request, method = self, self.config.method
         if self.topics == "demo":
             from tour_pyserini.data import demo_collection
 
@@ -309,35 +248,26 @@ class SearchRequest(Request):
         request._check_index_kind(phrases=phrases)
         if request.config.most_labels and not request.corpus and not store_address(request.index or ""):
             raise TourError(f"--corpus is missing: the method {method} reads the passages it labels.")
-        request = request if phrases else request.with_signals()
+        request = request if phrases else replace(request, sparse=request._signals_found())
         if "signal_weight" in request.config.changed() and not request.has_signals:
             raise TourError("--signal-weight changes nothing without --sparse, --index2 or --run; leave it out.")
         request._check_inputs(phrases=phrases)
-        output = request.output or f"runs/{name}.{method}.trec"
-        predictions = request.predictions or (
-            str(predictions_path(output)) if phrases and not is_stream(output) else None
-        )
-        return replace(request, output=output, predictions=predictions)
+        output = request.output or f"runs/{_run_name(self.topics)}.{method}.trec"
+        answers = str(predictions_path(output)) if phrases and not is_stream(output) else None
+        return replace(request, output=output, predictions=request.predictions or answers)
 
-    def with_signals(self) -> Self:
-        """The request with what `sparse` stands for: the index itself, nothing, or what is named.
+    def _signals_found(self) -> tuple[Any, ...]:
+        """What `sparse` stands for: `index` is the index itself, `none` nothing.
 
         Where it says nothing and there is no other signal, the default method uses the BM25 index that is beside the
         vectors; the others are what their papers say.
         """
-        index, sparse = str(self.index), self.sparse
-        if sparse == (NO_SIGNAL,):
-            return replace(self, sparse=())
+        index = str(self.index)
+        if self.sparse == ("none",):
+            return ()
         if self.has_signals:
-            return replace(self, sparse=tuple(index if spec == OWN_BM25 else spec for spec in sparse))
-        own = self.config.method == DEFAULT_METHOD and has_bm25(Path(index))
-        return replace(self, sparse=(index,) if own else ())
-
-    def phrase_input(self) -> Any:
-        """What the re-ranker reads of a phrase."""
-        from tour_pyserini.phrases.phrase_input import read_phrase_input
-
-        return read_phrase_input(self.reranker, context=self.context, title=self.title, separator=self.separator)
+            return tuple(index if spec == "index" else spec for spec in self.sparse)
+        return (index,) if self.config.method == DEFAULT_METHOD and has_bm25(Path(index)) else ()
 
     def _check_index_kind(self, *, phrases: bool) -> None:
         """Refuse flags that this kind of index would ignore, or that need an index."""
@@ -369,8 +299,6 @@ class SearchRequest(Request):
             if isinstance(spec, str):
                 check_signal(spec)
         if self.adapter:
-            from tour_pyserini.encoders.query_adapter import QueryAdapter
-
             QueryAdapter.read(self.adapter)
 
 

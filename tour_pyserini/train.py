@@ -56,30 +56,24 @@ class TrainRequest(Request):
     """
 
     base: str = _model(MISSING, "the model to start from: a folder or a hub name")
-    output: str = _model(MISSING, "the folder of the trained model", metavar="DIR")
+    output: str = _model(MISSING, "the folder of the trained model")
     device: str = _model("cpu", "cpu, cuda:0, ...")
     threads: int | None = _model(None, "most threads (default: one for each processor)", count=True)
 
     data: Sequence[Source] = option(MISSING)
     validation: Sequence[Source] = option(())
-    validation_share: float = _validation(0.1, "share that is held out if --validation is not given", metavar="X")
+    validation_share: float = _validation(0.1, "share that is held out if --validation is not given")
     validation_questions: int = _validation(300, "most questions to validate on", count=True)
 
     epochs: int = _training(3, "passes over the training data", count=True)
     max_steps: int | None = _training(None, "most steps (default: those of --epochs)", count=True)
     batch_size: int = _training(8, "passages or questions per batch", count=True)
-    learning_rate: float = _training(
-        3e-5, "largest learning rate of AdamW; it rises in a tenth of the steps, then falls to 0", metavar="X"
-    )
+    learning_rate: float = _training(3e-5, "largest learning rate; it rises in a tenth of the steps, then falls to 0")
     validate_every: int | None = _training(None, "steps between validations (default: an epoch)", count=True)
-    save_every: int = _training(
-        50, "steps between checkpoints from which an interrupted training continues", count=True
-    )
-    dropout: float = _training(
-        0.1, "share of the activations that are dropped; dropout takes a third of the time", metavar="X"
-    )
+    save_every: int = _training(50, "steps between checkpoints, from which a training continues", count=True)
+    dropout: float = _training(0.1, "share of the activations that are dropped; dropout takes a third of the time")
     precision: str = _training("float32", "precision of matrix products", choices=("float32", "bfloat16"))
-    seed: int = _training(42, "seed of all random numbers", metavar="X")
+    seed: int = _training(42, "seed of all random numbers")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,8 +92,8 @@ class PhraseEncoderRequest(TrainRequest):
 class _IndexedTrainRequest(TrainRequest):
     """Train on the phrases that an index gives for questions."""
 
-    index: str = _candidates(MISSING, "the phrase index that candidates come from", metavar="DIR")
-    corpus: str = _candidates(MISSING, "the corpus of the index", metavar="FILE")
+    index: str = _candidates(MISSING, "the phrase index that candidates come from")
+    corpus: str = _candidates(MISSING, "the corpus of the index")
     depth: int = _candidates(100, "phrases retrieved for each question", count=True)
 
 
@@ -122,11 +116,9 @@ class PhraseRerankerRequest(_IndexedTrainRequest):
 
     epochs: int = _training(20, "passes over the training data", count=True)
     batch_size: int = _training(32, "questions per batch", count=True)
-    learning_rate: float = _training(2e-5, "largest learning rate of AdamW", metavar="X")
+    learning_rate: float = _training(2e-5, "largest learning rate of AdamW")
 
-    encoder: str | None = _candidates(
-        None, "encoder of the questions (default: the one that built the index)", metavar="NAME"
-    )
+    encoder: str | None = _candidates(None, "encoder of the questions (default: the one that built the index)")
     positive: str = _candidates(
         "context",
         "a phrase is right if its context contains an answer (the paper), or if the phrase is an answer",
@@ -199,8 +191,8 @@ def parse(argv: Sequence[str] | None) -> TrainRequest:
     parser = CommandParser("train", description=__doc__, epilog=EXAMPLES)
     models = parser.add_subparsers(dest="what", required=True, metavar="WHAT", parser_class=FlagParser)
     for name, (request, about) in _MODELS.items():
-        index = " --index DIR --corpus FILE" if issubclass(request, _IndexedTrainRequest) else ""
-        usage = f"%(prog)s --data FILE ... --base BASE{index} --output DIR [flags]"
+        index = " --index INDEX --corpus CORPUS" if issubclass(request, _IndexedTrainRequest) else ""
+        usage = f"%(prog)s --data FILE ... --base BASE{index} --output OUTPUT [flags]"
         how: dict[str, Any] = {"argument_default": argparse.SUPPRESS, "usage": usage}
         model = models.add_parser(name, help=about, description=f"Train {about}.", **how)
         data = "questions with answers, in any format of topics"

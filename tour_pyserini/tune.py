@@ -84,8 +84,8 @@ class TuneRequest(SearchRequest):
         }
     )
 
-    qrels: str | None = _judged(None, "judgements, TREC or BEIR; topics without any are left out", metavar="FILE")
-    output: str | None = _written(None, "the settings, for --config", metavar="FILE", common=True)
+    qrels: str | None = _judged(None, "judgements, TREC or BEIR; topics without any are left out")
+    output: str | None = _written(None, "the settings, for --config", common=True)
     dry: bool = _judged(False, "choose nothing, say what is known without judgements")
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tour_pyserini.convert import TAG, convert_qrels, main, split_by_overlap
+from tour_pyserini.convert import convert, main
 from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import open_texts
@@ -27,7 +27,7 @@ def files(tmp_path, monkeypatch):
 def test_beir_qrels_become_trec_qrels(files):
     main(["qrels", "--input", "qrels.tsv", "--output", "out/qrels.trec"])
     assert (files / "out" / "qrels.trec").read_text() == "q1 0 a 1\nq2 0 b 2\n"
-    done = convert_qrels("out/qrels.trec", files / "again.trec")
+    done = convert("qrels", {"input": "out/qrels.trec", "output": files / "again.trec"})
     assert done == (files / "again.trec", {"judgements": 2, "queries": 2})
     assert (files / "again.trec").read_text() == (files / "out" / "qrels.trec").read_text()
 
@@ -63,7 +63,9 @@ def test_a_run_becomes_requests_of_rank_llm_and_comes_back(files):
     assert first["query"] == {"text": "who", "qid": "0"} and second["query"]["qid"] == "1"
     assert first["candidates"][1] == {"docid": "b", "score": 1.0, "doc": {"text": "ann lee"}}
     main(["lists", "--input", "r.jsonl", "--output", "lists"])
-    assert (files / "lists" / "run.trec").read_text() == (files / "one.trec").read_text().replace(" t\n", f" {TAG}\n")
+    assert (files / "lists" / "run.trec").read_text() == (files / "one.trec").read_text().replace(
+        " t\n", " tour_pyserini\n"
+    )
     assert dict(read_topics(str(files / "lists" / "queries.jsonl"))) == {"0": "who", "1": "when"}
     assert dict(open_texts(str(files / "lists" / "corpus.jsonl"))) == {"a": "In 1900", "b": "ann lee"}
 
@@ -74,7 +76,10 @@ def test_candidates_of_rank_llm_keep_their_order_and_wrong_lines_are_named(files
     lines = [{"query": {"text": "q", "qid": 3}, "candidates": candidates}, {"query": "q"}]
     (files / "r.jsonl").write_text(json.dumps(lines[0]) + "\n")
     main(["lists", "--input", "r.jsonl", "--output", "lists"])
-    assert (files / "lists" / "run.trec").read_text().splitlines() == [f"3 Q0 7 1 2.0 {TAG}", f"3 Q0 8 2 1.0 {TAG}"]
+    assert (files / "lists" / "run.trec").read_text().splitlines() == [
+        "3 Q0 7 1 2.0 tour_pyserini",
+        "3 Q0 8 2 1.0 tour_pyserini",
+    ]
     assert dict(open_texts(str(files / "lists" / "corpus.jsonl"))) == {"7": "T x", "8": "y"}
     spaced = {**lines[0], "candidates": [{**candidates[0], "docid": "a b"}]}
     for wrong, word in ((lines[1], "rank_llm"), (spaced, "'a b'")):
@@ -106,7 +111,7 @@ def test_a_question_is_in_one_split(files, capsys):
     assert splits == {"question_overlap": {"q1"}, "answer_overlap_only": {"q2"}, "no_overlap": {"q3", "q4"}}
     said = "4 questions, 3 training questions, 1 answer_overlap_only, 2 no_overlap, 1 question_overlap"
     assert said in capsys.readouterr().err
-    done = split_by_overlap(topics, [train], files / "splits.tsv")
+    done = convert("splits", {"topics": topics, "train": [train], "output": files / "splits.tsv"})
     assert done.counts["no_overlap"] == 3 and done.output == files / "splits.tsv"
 
 

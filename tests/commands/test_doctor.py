@@ -13,7 +13,7 @@ from test_search import tiny_reranker  # noqa: F401 (a fixture)
 from tiny_models import save_modules
 
 from tour_pyserini import doctor, load_reranker
-from tour_pyserini.doctor import CHECKS, PASSAGES, QUERY, ModelRequest, check_installation, check_model, main
+from tour_pyserini.doctor import CHECKS, PASSAGES, QUERY, DoctorRequest, check_installation, check_model, main
 from tour_pyserini.encoders.loading import load_query_encoder
 from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
 from tour_pyserini.errors import TourError
@@ -171,7 +171,7 @@ def test_a_service_is_a_re_ranker_and_what_libraries_print_is_not_in_the_report(
     command = [sys.executable, "-m", "tour_pyserini.doctor", "--json", "--model", service.url("cohere/rerank?model=m")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert json.loads(done.stdout)["ok"] and "gives probabilities" in done.stderr
-    found = check_model(ModelRequest(model="http://127.0.0.1:1/rerank?retries=0"))
+    found = check_model(DoctorRequest(model="http://127.0.0.1:1/rerank?retries=0"))
     assert not found.ok and "gave no answer in one try" in found.text
 
 
@@ -187,7 +187,7 @@ def test_a_folder_that_is_neither_has_both_reasons_and_1(capsys, tmp_path):
 
 @pytest.mark.slow
 def test_default_is_one_of_each():
-    found = check_model(ModelRequest(model="default"))
+    found = check_model(DoctorRequest(model="default"))
     assert found.ok and [use["ok"] for use in found.values["uses"]] == [True, True]
     score, other = values(found.values["uses"][1], "score")
     assert 8 < score < 10 and other < -5  # processors round the model's 8-bit products differently

@@ -37,7 +37,7 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     ("more", "kind"),
     [
         (["--hnsw", "--M", 4, "--efC", 20], {"kind": "hnsw", "hnsw_m": 4, "ef_construction": 20}),
-        (["--pq", "--pq-m", 4, "--pq-nbits", 4], {"kind": "factory", "factory": "PQ4x4"}),
+        (["--factory", "PQ4x4"], {"kind": "factory", "factory": "PQ4x4"}),
         (["--factory", "IVF4,SQ8"], {"kind": "factory", "factory": "IVF4,SQ8", "nprobe": 16}),
     ],
 )
@@ -67,7 +67,7 @@ def test_an_index_finds_its_encoder_from_every_folder(tiny, tmp_path, monkeypatc
         assert IndexRequest(corpus="c", index="i", encoder=name).encoder_location() == name
 
 
-PQ = ["--pq", "--pq-m", 4, "--pq-nbits", 4]
+PQ = ["--factory", "PQ4x4"]
 
 
 def test_vectors_of_another_index_give_the_same_index_without_encoding(tiny, tmp_path, encoded):
@@ -84,8 +84,8 @@ def test_vectors_of_another_index_give_the_same_index_without_encoding(tiny, tmp
 @pytest.mark.parametrize(
     ("more", "line", "message"),
     [
-        ("--pq --pq-m 5", "", "PQ5x8"),
-        ("--pq --pq-m 4 --pq-nbits 10", "", "1024 centroids"),
+        ("--factory PQ5x8", "", "PQ5x8"),
+        ("--factory PQ4x10", "", "1024 centroids"),
         ("--hnsw --M 1", "", "--M 2"),
         ("--max-length 100000", "", "reads at most 512 tokens, not 100000"),
         ("--max-length 1", "", "needs at least 3 tokens, not 1"),

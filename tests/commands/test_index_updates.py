@@ -29,7 +29,7 @@ KINDS = {
     "hnsw": {"hnsw": True, "M": 8, "efC": 40},
     "ivf": {"factory": "IVF2,Flat", "nprobe": 2},
     "pca": {"factory": "PCA8,IVF2,SQ8", "nprobe": 2},
-    "pq": {"pq": True, "pq_m": 4, "pq_nbits": 3},
+    "pq": {"factory": "PQ4x3"},
 }
 
 

@@ -22,7 +22,7 @@ def definition():
         "encoders": {"tiny": {"index": {"encoder": "${MODELS}/encoder", "threads": 1}}},
         "indexes": {
             "flat": {"name": "exact"},
-            "pq": {"flags": {"pq": True, "pq-m": 4, "pq-nbits": 4}, "vectors": "flat"},
+            "pq": {"flags": {"factory": "PQ4x4"}, "vectors": "flat"},
         },
         "rerankers": {"tiny": {"flags": {"reranker": "${MODELS}/reranker", "reranker-threads": 1}}},
         "conditions": {

@@ -100,7 +100,7 @@ def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
     assert small.command("--dry-run", "--condition", "rerank", "--index", "pq") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[2] for line in lines] == ["tour_pyserini.index"] * 2 + ["tour_pyserini.search"] * 2
-    assert f"--pq --pq-m 4 --pq-nbits 4 --vectors {small.folder}/indexes/letters.tiny.flat" in lines[1]
+    assert f"--factory PQ4x4 --vectors {small.folder}/indexes/letters.tiny.flat" in lines[1]
     assert lines[2].endswith(f"--output {small.runs}/letters.tiny.pq.rerank-3.trec")
     assert not (small.folder / "runs").exists() and not (small.folder / "indexes").exists()
     small.command("--list")

@@ -88,7 +88,7 @@ def test_another_kind_of_index_is_made_from_existing_vectors(encoder, corpus, tm
     ("more", "word"),
     [
         (["--pooling", "mean"], "--pooling"),
-        (["--pq", "--pq-m", 5], "PQ5x8"),
+        (["--factory", "PQ5x8"], "PQ5x8"),
         (["--factory", "IVF2000,Flat"], "2000 centroids"),
         (["--corpus", "empty"], "has a word"),
     ],

@@ -51,29 +51,23 @@ class ServeRequest(SearchRequest):
             *("unit", "max_words", "context", "separator", "title"),
         )
     )
-    topics: str = option(
-        "", "queries that the page offers; `demo` serves the embedded collection", group="what is searched"
-    )
+    topics: str = option("", "queries of the page; `demo` serves the embedded collection", group="what is searched")
     host: str = option("127.0.0.1", "address to listen on", group=_SERVING, common=True)
-    port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, metavar="N", common=True)
+    port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, common=True)
     key_file: str | None = option(
         None,
         f"file whose first line is the key that requests must have (or set {KEY_VARIABLE})",
         group=_SERVING,
-        metavar="FILE",
     )
     keys: str | None = option(
         None,
         'file of lines KEY FILTER, such as `aKeyOfAcme {"tenant": "acme"}`: all that a key finds passes its filter',
         group=_SERVING,
-        metavar="FILE",
     )
     no_key: bool = option(False, "let everybody in who reaches --host", group=_SERVING)
     at_once: int = option(16, "searches that advance together", group=_SERVING, count=True)
     queue: int = option(128, "searches that may wait; more are sent away with 429", group=_SERVING, count=True)
-    judgements: str | None = option(
-        None, "keep what people judge on the page in this file, as qrels", group=_SERVING, metavar="FILE"
-    )
+    judgements: str | None = option(None, "keep what people judge on the page in this file, as qrels", group=_SERVING)
     no_mcp: bool = option(False, "do not serve the MCP tool at /mcp", group=_SERVING)
     most_hits: int = option(1_000, "length of a list, and depth of a round", group=_LIMITS, count=True)
     most_labels: int = option(200, "labels of a query, or passages of a request to re-rank", group=_LIMITS, count=True)

@@ -38,6 +38,8 @@ _EXAMPLES = {
     "qdrant": "qdrant:FOLDER?collection=NAME or qdrant://HOST:PORT/NAME",
     "pgvector": "postgresql://HOST/DATABASE#NAME",
 }
+ADDRESSES = ", ".join(_EXAMPLES.values())
+"""What addresses look like, for help texts."""
 _RETRIES = 5  # of a request that failed because the engine was away
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 _ADDRESS = re.compile(r"(?P<engine>milvus|qdrant):(?P<place>[^?]*)(\?(?P<options>.*))?", re.DOTALL)
