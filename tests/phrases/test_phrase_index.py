@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odd_texts import ODD, texts
 
-from tour_pyserini.phrases.phrase_encoder import filter_rows
 from tour_pyserini.phrases.phrase_index import ENDS, STARTS, token_rows, word_offsets
 
 
@@ -65,8 +64,7 @@ def test_every_phrase_consists_of_whole_words_of_the_original_text(text, data):
     ],
 )
 def test_the_filter_removes_roles_but_keeps_the_best(threshold, expected):
-    rows, _ = token_rows("a b c", [(0, 1), (2, 3), (4, 5)])
-    few, positions = filter_rows(rows, np.array([[3.0, -9.0], [-1.0, 2.0], [-5.0, -2.0]]), threshold)
-    assert roles(few) == expected and positions.tolist() == list(range(len(expected)))
-    assert roles(rows) == [(True, True)] * 3  # the given rows are not changed
-    assert [len(part) for part in filter_rows(rows[:0], np.zeros((0, 2)), threshold)] == [0, 0]
+    kept = {"logits": np.array([[9.0, 9.0], [3.0, -9.0], [-1.0, 2.0], [-5.0, -2.0]]), "threshold": threshold}
+    rows, tokens = token_rows("a b c", [(0, 0), (0, 1), (2, 3), (4, 5)], **kept)
+    assert roles(rows) == expected and tokens.tolist() == list(range(1, len(expected) + 1))
+    assert [len(part) for part in token_rows("", [(0, 0)], **kept)] == [0, 0]

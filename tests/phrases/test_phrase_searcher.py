@@ -73,13 +73,12 @@ def indexes_with_queries(draw):
 )
 def test_a_flat_index_finds_the_same_phrases_as_brute_force(index_with_queries, max_words, k, fetch, completed):
     index, queries = index_with_queries
-    searcher = PhraseSearcher(index, None, {}, max_words=max_words, fetch=fetch)
-    before, module._COMPLETED = module._COMPLETED, completed
-    try:
+    searcher = PhraseSearcher(index, None, {}, max_words=max_words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_FETCHED", fetch)
+        patch.setattr(module, "_COMPLETED", completed)
         phrases, passages = searcher.find(queries, phrases=k), searcher.find(queries, passages=k)
         both = searcher.find(queries, phrases=1, passages=k)
-    finally:
-        module._COMPLETED = before
     for row, query in enumerate(queries):
         spans = oracle(index, query, max_words)
         ranking = sorted(spans, key=lambda span: (-spans[span], span))
@@ -98,14 +97,16 @@ def test_a_flat_index_finds_the_same_phrases_as_brute_force(index_with_queries, 
 
 
 @pytest.mark.parametrize("factory", ["IVF8,Flat", "IVF8,PQ8x4"])
-def test_inverted_files_find_the_best_phrase_with_its_exact_score(factory):
+def test_inverted_files_find_the_best_phrase_with_its_exact_score(factory, monkeypatch):
     vectors = np.random.default_rng(0).normal(size=(3000, 16))
     exact, index = (make_index([np.arange(30)] * 100, vectors, STARTS | ENDS, factory=one) for one in (None, factory))
     queries = np.stack([index.vectors[[i, i + 2]].reshape(-1) * 4 for i in range(5, 2900, 170)])
-    got = PhraseSearcher(index, None, {}, fetch=50).find(queries, phrases=5)
     expected = PhraseSearcher(exact, None, {}).find(queries, phrases=5)
+    monkeypatch.setattr(module, "_FETCHED", 50)
+    got = PhraseSearcher(index, None, {}).find(queries, phrases=5)
     assert (got.ids >= 0).all()
-    short = PhraseSearcher(index, None, {}, fetch=3000).find(queries[:1], phrases=5000)
+    monkeypatch.setattr(module, "_FETCHED", 3000)
+    short = PhraseSearcher(index, None, {}).find(queries[:1], phrases=5000)
     assert 0 < (short.ids >= 0).sum() < 5000
     assert (got.ids[:, 0] == expected.ids[:, 0]).mean() > 0.9
     # Scores are computed from the vectors, not from the compressed ones.
@@ -158,8 +159,9 @@ def test_hits_say_what_and_where(searcher):
     assert searcher.search("👩‍👩‍👧|Cho\u0301pin")[0].text == "👩‍👩‍👧 e\u0301tude by Cho\u0301pin"
     short = PhraseSearcher(searcher.tokens, searcher.query_encoder, DOCUMENTS, max_words=2)
     assert all(len(hit.text.split()) <= 2 for hit in short.search("Wilhelm|Röntgen", k=50))
-    passages = searcher.search("by|prize", k=5, unit="passage")
-    assert [(hit.docid, hit.score) for hit in passages] == [("a", 3.0), ("b", 3.0)]  # the empty one has no phrase
+    passages = searcher.find(searcher.query_encoder.encode_batch(["by|prize"]), passages=5)
+    found = [(hit.docid, hit.score) for hit in searcher.hits(passages.ids[0, :2], passages.similarities[0, :2])]
+    assert found == [("a", 3.0), ("b", 3.0)] and passages.ids[0, 2] == -1  # the empty one has no phrase
 
 
 def test_vectors_serve_as_queries_and_names_are_unique(searcher):

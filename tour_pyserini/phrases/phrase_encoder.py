@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tour_pyserini.core.arrays import Floats
@@ -22,7 +21,7 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Document
 from tour_pyserini.encoders.model_folder import encoder_folder
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.phrases.phrase_index import ENDS, STARTS, Rows, token_rows
+from tour_pyserini.phrases.phrase_index import Rows, token_rows
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import (
     Row,
@@ -261,9 +260,9 @@ class PhraseEncoder:
         result = []
         for position, document in enumerate(documents):
             offsets, hidden, logits = (np.concatenate(arrays) for arrays in zip(*parts[position], strict=True))
-            rows, tokens = token_rows(document.text, offsets, passage=first + position)
-            rows, kept = filter_rows(rows, logits[tokens], threshold)
-            result.append((rows, hidden[tokens[kept]].astype(dtype)))
+            kept = {"logits": logits, "threshold": threshold}
+            rows, tokens = token_rows(document.text, offsets, passage=first + position, **kept)
+            result.append((rows, hidden[tokens].astype(dtype)))
         all_rows, all_vectors = (np.concatenate(arrays) for arrays in zip(*result, strict=True))
         return all_rows, all_vectors
 
@@ -366,28 +365,3 @@ def load_phrase_encoder(
     changes = {name: value for name, value in changes.items() if value is not None}
     settings = dataclasses.replace(EncoderSettings.read(folder), **changes)
     return PhraseEncoder(PhraseModel.read(folder), tokens, settings, device=device)
-
-
-def filter_rows(rows: Rows, logits: NDArray[np.floating], threshold: float) -> tuple[Rows, NDArray[np.int64]]:
-    """Remove the roles of a passage's rows that the filter rejects, and the rows that have no role left.
-
-    A token keeps a role if its logit for that role is above the threshold. The best start and the best end are always
-    kept, so that a passage still has a phrase if its best end is not before its best start.
-
-    Args:
-        rows: [r] rows of one passage.
-        logits: [r, 2] how likely an answer begins (column 0) and ends (column 1) with each row's token.
-        threshold: lower limit of the logits; minus infinity keeps everything.
-
-    Returns:
-        the remaining rows [k] and their positions [k] in the given rows.
-    """
-    rows = rows.copy()
-    for column, role in enumerate((STARTS, ENDS)):
-        with_role = np.flatnonzero(rows["roles"] & role)
-        if len(with_role):
-            rejected = with_role[~(logits[with_role, column] > threshold)]
-            best = with_role[logits[with_role, column].argmax()]
-            rows["roles"][np.setdiff1d(rejected, best)] &= ~np.uint8(role)
-    kept = np.flatnonzero(rows["roles"])
-    return rows[kept], kept

@@ -171,16 +171,22 @@ def word_offsets(text: str) -> NDArray[np.int64]:
     return np.array([match.span() for match in regex.finditer(_WORD, text)], dtype=np.int64).reshape(-1, 2)
 
 
-def token_rows(text: str, offsets: Any, *, passage: int = 0) -> tuple[Rows, NDArray[np.int64]]:
-    """Make the rows of a text: one for each token that begins or ends a word.
+def token_rows(
+    text: str, offsets: Any, *, passage: int = 0, logits: Floats | None = None, threshold: float = -np.inf
+) -> tuple[Rows, NDArray[np.int64]]:
+    """Make the rows of a text: one for each token that begins or ends a word, and passes the filter.
 
     A phrase begins where a word begins and ends where a word ends, so it never contains half a word, half an emoji
     or a letter without its accent. If a word has several tokens, the first may begin a phrase and the last may end one.
+    A token keeps a role if its logit for that role is above the threshold. The best start and the best end are always
+    kept, so that a passage still has a phrase if its best end is not before its best start.
 
     Args:
         text: the unchanged text of the passage.
         offsets: [t, 2] begin and end of each token in the text, in order; empty tokens are skipped.
         passage: position of the passage in the corpus.
+        logits: [t, 2] how likely an answer begins (column 0) and ends (column 1) with each token; None keeps all.
+        threshold: lower limit of the logits; minus infinity keeps everything.
 
     Returns:
         rows [r] and the tokens' positions [r] in `offsets`.
@@ -196,6 +202,13 @@ def token_rows(text: str, offsets: Any, *, passage: int = 0) -> tuple[Rows, NDAr
     roles = np.zeros(len(tokens), dtype=np.uint8)
     roles[first > np.concatenate([[-1], last[:-1]])[: len(first)]] |= STARTS
     roles[last < np.concatenate([first[1:], [len(words)]])[: len(last)]] |= ENDS
+    for column, role in enumerate((STARTS, ENDS) if logits is not None else ()):
+        with_role = np.flatnonzero(roles & role)
+        if len(with_role):
+            own = logits[tokens[with_role], column]
+            rejected = ~(own > threshold)
+            rejected[own.argmax()] = False
+            roles[with_role[rejected]] &= ~np.uint8(role)
     has_role = roles > 0
     rows = np.zeros(int(has_role.sum()), dtype=ROW)
     rows["passage"] = passage

@@ -29,7 +29,7 @@ from tour_pyserini.searchers.searcher import Observer, TourSearcher
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.filters import FieldTable
 
-_FETCHED = 1024  # start tokens and end tokens that FAISS finds at first; on a flat index, more cost little
+_FETCHED = 1024  # start tokens and end tokens that FAISS finds at first, before more are needed
 _COMPLETED = 64  # start tokens and end tokens that are completed to phrases at first
 _GROWTH = 8  # factor of the number of tokens when more must be fetched
 # Largest difference between an inner product of FAISS and one of NumPy, relative to the norms of the vectors.
@@ -151,13 +151,7 @@ class PhraseSearcher:
     """
 
     def __init__(
-        self,
-        tokens: PhraseIndex,
-        query_encoder: Any,
-        texts: Mapping[str, str],
-        *,
-        max_words: int = 10,
-        fetch: int = _FETCHED,
+        self, tokens: PhraseIndex, query_encoder: Any, texts: Mapping[str, str], *, max_words: int = 10
     ) -> None:
         """Search an index.
 
@@ -166,10 +160,9 @@ class PhraseSearcher:
             query_encoder: anything whose `encode_batch(questions)` gives [n, 2 d].
             texts: docid to passage, as `open_texts` gives it.
             max_words: words of a phrase at most.
-            fetch: start tokens and end tokens to fetch at first; more are fetched when they are needed.
         """
         self.tokens, self.query_encoder, self.texts = tokens, query_encoder, texts
-        self.max_words, self._fetch, self._faiss = max_words, fetch, FaissIndex(tokens.index)
+        self.max_words, self._faiss = max_words, FaissIndex(tokens.index)
         self._exact = self._faiss.kind in ("IndexFlat", "IndexFlatIP")
         self.index, self.docids, self.dimension = tokens.index, _Names(tokens), 2 * tokens.vectors.shape[1]
 
@@ -183,23 +176,17 @@ class PhraseSearcher:
             raise TourError(f"{index} was not built with {encoder}; give the encoder that built it.")
         return cls(opened, loaded, open_texts(corpus))
 
-    def search(self, query: str | Floats, k: int = 10, threads: int = 1, *, unit: str = "phrase") -> list[PhraseHit]:
-        """The k best phrases, or the best phrase of each of the k best passages; best first."""
+    def search(self, query: str | Floats, k: int = 10, threads: int = 1) -> list[PhraseHit]:
+        """The k best phrases, best first."""
         queries = query.reshape(1, -1) if isinstance(query, np.ndarray) else [query]
-        return self.batch_search(queries, ["query"], k, threads, unit=unit)["query"]
+        return self.batch_search(queries, ["query"], k, threads)["query"]
 
     def batch_search(
-        self,
-        queries: Sequence[str] | Floats,
-        q_ids: Sequence[str],
-        k: int = 10,
-        threads: int = 1,
-        *,
-        unit: str = "phrase",
+        self, queries: Sequence[str] | Floats, q_ids: Sequence[str], k: int = 10, threads: int = 1
     ) -> dict[str, list[PhraseHit]]:
         """The hits of many queries, given as texts or as vectors [n, 2 d], by query id."""
         vectors = encode_queries(self.query_encoder, queries, q_ids, self.dimension)
-        found = self.find(vectors, threads=threads, **{f"{unit}s": k})
+        found = self.find(vectors, phrases=k, threads=threads)
         return {
             q_id: self.hits(ids[ids >= 0], similarities[ids >= 0], vectors=True)
             for q_id, ids, similarities in zip(q_ids, found.ids, found.similarities, strict=True)
@@ -215,7 +202,7 @@ class PhraseSearcher:
             ids and similarities [n, phrases + passages], best first, padded with -1 and minus infinity.
         """
         results: list[_Phrases] = [None] * len(queries)  # type: ignore[list-item]
-        unfinished, fetch = np.arange(len(queries)), min(self._fetch, len(self.tokens.rows))
+        unfinished, fetch = np.arange(len(queries)), min(_FETCHED, len(self.tokens.rows))
         while len(unfinished):
             all_starts, all_ends = self._fetch_tokens(queries[unfinished], fetch, threads)
             finished = []
