@@ -159,7 +159,7 @@ class Opener:
         self, request: SearchRequest, reranker: Any, trace: IO[str] | None, predictions: IO[str] | None
     ) -> TourSearcher:
         from tour_pyserini.data.json_results import write_predictions
-        from tour_pyserini.phrases.phrase_input import read_phrase_input
+        from tour_pyserini.phrases.phrase_input import PhraseInput
         from tour_pyserini.phrases.phrase_searcher import TourPhraseSearcher
 
         inner = self.phrase_searcher(request)
@@ -168,7 +168,7 @@ class Opener:
             reranker,
             request.config,
             unit=request.unit or "phrase",
-            phrase_input=read_phrase_input(
+            phrase_input=PhraseInput.read(
                 request.reranker, context=request.context, title=request.title, separator=request.separator
             ),
             observe=_observer(request, trace, inner.docids),

@@ -82,7 +82,7 @@ class PhraseEncoderRequest(TrainRequest):
 
     Attributes:
         base: a folder, a name on the model hub, or `default`, the default encoder.
-        data: what `read_examples` reads: questions, then a corpus and qrels where they need them.
+        data: each source has questions as JSON lines, then a corpus and qrels where they need them.
     """
 
     max_length: int = _encoder(256, "tokens of a passage that are read at once", count=True)

@@ -7,7 +7,7 @@ from odd_texts import texts
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import word_offsets
-from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.phrase_input import PhraseInput
 
 TEXT = "One is here. Two are there. Three went off. Four stay."
 
@@ -64,10 +64,10 @@ def test_the_context_of_a_phrase_is_its_sentence_or_one_more_on_each_side(senten
 
 def test_settings_are_read_from_the_folder_of_a_reranker(tmp_path):
     PhraseInput(context="1", separator=" </s> ").save(tmp_path)
-    assert read_phrase_input(tmp_path) == PhraseInput(context="1", separator=" </s> ")
-    assert read_phrase_input(str(tmp_path), context="paragraph", title=None).context == "paragraph"
-    assert read_phrase_input("some/name") == read_phrase_input(object()) == PhraseInput()
+    assert PhraseInput.read(tmp_path) == PhraseInput(context="1", separator=" </s> ")
+    assert PhraseInput.read(str(tmp_path), context="paragraph", title=None).context == "paragraph"
+    assert PhraseInput.read("some/name") == PhraseInput.read(object()) == PhraseInput()
     for wrong in ('{"contexts": 3}', '{"context": "2"}'):
         (tmp_path / "tour-phrase-input.json").write_text(wrong)
         with pytest.raises(TourError, match="context"):
-            read_phrase_input(tmp_path)
+            PhraseInput.read(tmp_path)

@@ -9,7 +9,12 @@ from hypothesis import strategies as st
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import word_offsets
 from tour_pyserini.train import TrainRequest
-from tour_pyserini.training.examples import answer_spans, read_examples, training_examples
+from tour_pyserini.training.examples import answer_spans, training_examples
+
+
+def examples_of(*source):
+    request = {"base": "b", "output": "o", "data": [[*map(str, source)]]}
+    return training_examples(TrainRequest(**request, validation=request["data"]))[0]
 
 
 @pytest.mark.parametrize(
@@ -37,7 +42,7 @@ def test_every_sequence_of_words_is_found_where_it_is(text, data):
 
 
 def test_examples_from_gold_ids_contexts_and_qrels(folder, tmp_path):
-    examples = read_examples(folder / "questions.jsonl", folder / "corpus.jsonl")
+    examples = examples_of(folder / "questions.jsonl", folder / "corpus.jsonl")
     assert len(examples) == 7  # Atlantis is in no passage
     assert examples[0].title == "Nobel Prize" and examples[0].docid.endswith("corpus.jsonl:a")
     lines = [
@@ -47,7 +52,7 @@ def test_examples_from_gold_ids_contexts_and_qrels(folder, tmp_path):
     ]
     (tmp_path / "other.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (tmp_path / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nx\tb\t1\nx\ta\t0\n")
-    examples = read_examples(tmp_path / "other.jsonl", folder / "corpus.jsonl", tmp_path / "qrels.tsv")
+    examples = examples_of(tmp_path / "other.jsonl", folder / "corpus.jsonl", tmp_path / "qrels.tsv")
     assert [(one.question, one.title) for one in examples] == [("which river", "Rivers"), ("what", "Colours")]
 
 
@@ -72,6 +77,6 @@ def test_validation_holds_out_whole_passages_or_has_sources_of_its_own(folder):
 def test_a_line_that_cannot_be_used_is_refused(tmp_path, line, message):
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "d1", "text": "x"}))
     (tmp_path / "bad.jsonl").write_text(json.dumps(line))
-    corpus = tmp_path / "corpus.jsonl" if "gold" in line else None
+    corpus = [tmp_path / "corpus.jsonl"] if "gold" in line else []
     with pytest.raises(TourError, match=message):
-        read_examples(tmp_path / "bad.jsonl", corpus)
+        examples_of(tmp_path / "bad.jsonl", *corpus)

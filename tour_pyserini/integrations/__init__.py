@@ -16,7 +16,8 @@ from tour_pyserini.searchers.searcher import TourSearcher
 
 KEY = "tour"
 """The key of a document's metadata that holds what TouR knows of it."""
-_SIGNS = {"==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
+SIGNS = {"==": "eq", ">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "in": "in"}
+"""What the signs of LlamaIndex and Haystack are called in our filters, which refuse other ones."""
 
 
 def store_searcher(
@@ -50,11 +51,6 @@ def store_searcher(
     return TourSearcher.from_vectors(
         matrix, texts, lambda query: scaled(embed(query)), score, fields=fields, **settings
     )
-
-
-def condition(field: str, sign: str, value: Any) -> dict[str, Any]:
-    """A condition in our language, from the sign that LlamaIndex and Haystack write; a search refuses other signs."""
-    return {field: {_SIGNS.get(sign, sign): value}}
 
 
 def rank_documents(

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.integrations import KEY, check_store, condition, rank_documents, store_searcher
+from tour_pyserini.integrations import KEY, SIGNS, check_store, rank_documents, store_searcher
 from tour_pyserini.searchers.list_reranker import TourReranker
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
@@ -113,7 +113,7 @@ def _condition(given: Any) -> Any:
         case {"operator": str(joined), "conditions": list(parts)}:
             return {joined.lower(): [_condition(one) for one in parts]}
         case {"operator": str(sign), "field": str(field), "value": value}:
-            return condition(field.removeprefix("meta."), sign, value)
+            return {field.removeprefix("meta."): {SIGNS.get(sign, sign): value}}
     return given
 
 

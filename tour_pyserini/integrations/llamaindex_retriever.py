@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.integrations import KEY, check_store, condition, rank_documents, store_searcher
+from tour_pyserini.integrations import KEY, SIGNS, check_store, rank_documents, store_searcher
 from tour_pyserini.searchers.search_path import PathHit, SearchPath, search_path
 from tour_pyserini.support.packages import import_optional
 
@@ -134,7 +134,7 @@ class TourPostprocessor(BaseNodePostprocessor):
 def _condition(given: MetadataFilters | MetadataFilter) -> dict[str, Any]:
     """LlamaIndex's filters in our language; a search refuses what that does not have."""
     if isinstance(given, MetadataFilter):
-        return condition(given.key, given.operator.value, given.value)
+        return {given.key: {SIGNS.get(given.operator.value, given.operator.value): given.value}}
     return {(given.condition or FilterCondition.AND).value: [_condition(one) for one in given.filters]}
 
 

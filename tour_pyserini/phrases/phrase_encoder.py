@@ -260,7 +260,7 @@ class PhraseEncoder:
         result = []
         for position, document in enumerate(documents):
             offsets, hidden, logits = (np.concatenate(arrays) for arrays in zip(*parts[position], strict=True))
-            kept = {"logits": logits, "threshold": threshold}
+            kept: dict[str, Any] = {"logits": logits, "threshold": threshold}
             rows, tokens = token_rows(document.text, offsets, passage=first + position, **kept)
             result.append((rows, hidden[tokens].astype(dtype)))
         all_rows, all_vectors = (np.concatenate(arrays) for arrays in zip(*result, strict=True))

@@ -202,9 +202,9 @@ def token_rows(
     roles = np.zeros(len(tokens), dtype=np.uint8)
     roles[first > np.concatenate([[-1], last[:-1]])[: len(first)]] |= STARTS
     roles[last < np.concatenate([first[1:], [len(words)]])[: len(last)]] |= ENDS
-    for column, role in enumerate((STARTS, ENDS) if logits is not None else ()):
+    for column, role in enumerate((STARTS, ENDS)):
         with_role = np.flatnonzero(roles & role)
-        if len(with_role):
+        if logits is not None and len(with_role):
             own = logits[tokens[with_role], column]
             rejected = ~(own > threshold)
             rejected[own.argmax()] = False

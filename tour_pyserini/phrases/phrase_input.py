@@ -3,9 +3,9 @@
 import json
 import os
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,24 +70,24 @@ class PhraseInput:
         """Write these settings to the folder of a re-ranker that was trained on such inputs."""
         (Path(folder) / _FILE_NAME).write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
 
+    @classmethod
+    def read(cls, reranker: Any, **changes: Any) -> Self:
+        """Read the settings of the inputs that a re-ranker was trained on; the default settings if its folder has none.
 
-def read_phrase_input(folder: Any, **changes: Any) -> PhraseInput:
-    """Read the settings of the inputs that a re-ranker was trained on; the default settings if its folder has none.
-
-    Args:
-        folder: a re-ranker's folder; for any other object, the default settings are used.
-        changes: fields to replace; None leaves a field unchanged.
-    """
-    given = {name: value for name, value in changes.items() if value is not None}
-    path = Path(folder) / _FILE_NAME if isinstance(folder, str | os.PathLike) else None
-    if path is None or not path.is_file():
-        return PhraseInput(**given)
-    try:
-        return replace(PhraseInput(**read_json_object(path)), **given)
-    except (OSError, ValueError, TypeError) as error:
-        raise TourError(
-            f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
-        ) from error
+        Args:
+            reranker: a folder; for any other object, the default settings are used.
+            changes: fields to replace; None leaves a field unchanged.
+        """
+        given = {name: value for name, value in changes.items() if value is not None}
+        path = Path(reranker) / _FILE_NAME if isinstance(reranker, str | os.PathLike) else None
+        if path is None or not path.is_file():
+            return cls(**given)
+        try:
+            return cls(**{**read_json_object(path), **given})
+        except (OSError, ValueError, TypeError) as error:
+            raise TourError(
+                f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
+            ) from error
 
 
 def _sentence_offsets(text: str) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from tour_pyserini.phrases.phrase_index import (
     open_phrase_index,
     read_settings,
 )
-from tour_pyserini.phrases.phrase_input import PhraseInput, read_phrase_input
+from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.searchers.hits import HitList
 from tour_pyserini.searchers.searcher import Observer, TourSearcher
 from tour_pyserini.stores.faiss_index import FaissIndex
@@ -299,11 +299,12 @@ class TourPhraseSearcher(TourSearcher):
         if unit not in ("phrase", "passage"):
             raise TourError(f"there is no unit {unit!r}; choose phrase or passage.")
         self._unit, self._predict = unit, predict
-        self._phrase_input = phrase_input or read_phrase_input(reranker)
+        self._phrase_input = phrase_input or PhraseInput.read(reranker)
         # Probabilities of relevance are of passages.
         config = config and config.replace(calibration=None)
         no_fields = FieldTable(dict[str, Any]().items, dict, 0)  # phrases are not filtered
-        super().__init__(searcher, reranker, searcher.texts, config, observe=observe, fields=no_fields)
+        how: dict[str, Any] = {"vectors": searcher.tokens.phrase_vectors, "observe": observe, "fields": no_fields}
+        super().__init__(searcher, reranker, searcher.texts, config, **how)
 
     @property
     def index_record(self) -> dict[str, Any]:
@@ -359,10 +360,6 @@ class TourPhraseSearcher(TourSearcher):
         phrases = passages if self._unit == "phrase" else 0
         vectors = np.asarray(vectors, dtype=np.float32)
         return self.searcher.find(vectors, phrases=phrases, passages=passages, threads=threads)
-
-    @property
-    def _vectors(self) -> Callable[[Ids], Floats]:
-        return self.searcher.tokens.phrase_vectors
 
     def _passage(self, docid: str) -> str:
         span = PhraseSpan.parse(docid)

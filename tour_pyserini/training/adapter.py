@@ -91,7 +91,7 @@ class LabelledQueries:
         """How many labels there are."""
         return int((self.candidates >= 0).sum())
 
-    def targets(self, *, sharpness: float = SHARPNESS) -> Floats:
+    def targets(self) -> Floats:
         """The distributions [n, m] that labels stand for: softmax of the labels in units of their spread.
 
         The spread is the standard deviation of labels around the mean of their query. It is one unit for all queries,
@@ -99,7 +99,7 @@ class LabelledQueries:
         """
         centred = self.labels - np.nanmean(self.labels, axis=1, keepdims=True)
         spread = float(np.sqrt(np.nanmean(centred**2)))
-        logits = np.where(np.isnan(self.labels), -np.inf, self.labels) * (sharpness / spread)
+        logits = np.where(np.isnan(self.labels), -np.inf, self.labels) * (SHARPNESS / spread)
         powers = np.exp(logits - logits.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
 

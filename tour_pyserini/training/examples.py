@@ -36,7 +36,7 @@ class Example(NamedTuple):
     text: str
 
 
-def read_examples(
+def _read_examples(
     questions: str | os.PathLike[str],
     corpus: str | os.PathLike[str] | None = None,
     qrels: str | os.PathLike[str] | None = None,
@@ -101,7 +101,7 @@ def training_examples(request: "TrainRequest") -> tuple[list[Example], list[Exam
     enough, the others are not trained on either.
     """
     examples, held_out = (
-        [example for source in sources for example in read_examples(*source)]
+        [example for source in sources for example in _read_examples(*source)]
         for sources in (request.data, request.validation)
     )
     most = request.validation_questions
@@ -141,26 +141,17 @@ def answer_spans(text: str, answers: Sequence[str]) -> list[tuple[int, int]]:
         >>> answer_spans("Linda Davis sang; LINDA  DAVIS won.", ["linda davis"])
         [(0, 11), (18, 30)]
     """
-    offsets, words, positions = _words_of(text)
-    spans = set()
+    (offsets, words), spans = _words_of(text), set()
     for answer in answers:
-        wanted = [_plain(answer[begin:end]) for begin, end in word_offsets(answer).tolist()]
-        for first in positions.get(wanted[0], []) if wanted else []:
+        _, wanted = _words_of(answer)
+        for first in range(len(words) - len(wanted) + 1 if wanted else 0):
             if words[first : first + len(wanted)] == wanted:
                 spans.add((offsets[first][0], offsets[first + len(wanted) - 1][1]))
     return sorted(spans)
 
 
 @lru_cache(maxsize=4096)  # training looks for many answers in the same texts
-def _words_of(text: str) -> tuple[list[list[int]], list[str], dict[str, list[int]]]:
-    """Offsets of the words, the words without case, and the positions of each word."""
+def _words_of(text: str) -> tuple[list[list[int]], list[str]]:
+    """Offsets of the words, and the words without case."""
     offsets = word_offsets(text).tolist()
-    words = [_plain(text[begin:end]) for begin, end in offsets]
-    positions: dict[str, list[int]] = {}
-    for position, word in enumerate(words):
-        positions.setdefault(word, []).append(position)
-    return offsets, words, positions
-
-
-def _plain(word: str) -> str:
-    return unicodedata.normalize("NFD", word).casefold()
+    return offsets, [unicodedata.normalize("NFD", text[begin:end]).casefold() for begin, end in offsets]
