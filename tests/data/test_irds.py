@@ -9,7 +9,7 @@ import pytest
 from ir_measures import Qrel
 
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.texts import BeirTexts, UnknownDocument, corpus_file, open_texts
+from tour_pyserini.data.texts import corpus_file, open_texts
 from tour_pyserini.data.topics import read_questions, read_topics
 from tour_pyserini.errors import TourError
 
@@ -23,7 +23,6 @@ QUERIES = [("q2", "who", ["A"]), ("q1", " why ", [])]
 def letters(tmp_path, monkeypatch):
     """A data set that is registered under a name of this test."""
     from ir_datasets.formats import BaseDocs, BaseQrels, BaseQueries, GenericQrel
-    from ir_datasets.indices import PickleLz4FullStore
 
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
 
@@ -48,9 +47,6 @@ def letters(tmp_path, monkeypatch):
         def docs_cls(self):
             return Document
 
-        def docs_store(self):
-            return PickleLz4FullStore(str(tmp_path / "store"), self.docs_iter, Document, "doc_id", ["doc_id"])
-
     class Queries(BaseQueries):
         def queries_iter(self):
             return (Query(*fields) for fields in QUERIES)
@@ -70,14 +66,11 @@ def test_a_data_set_is_documents_topics_and_judgements(letters):
     assert dict(texts) == {"d1": "First one", "d2": "two\nlines", "d3": "Third three", "d4": "A title alone"}
     assert len(texts) == 4 and texts["d1"].parts == ("First", "one") and "d9" not in texts
     assert texts["d4"].parts == ("A title alone", "")
-    with pytest.raises(UnknownDocument, match="'d9' is not in irds:letters"):
-        texts["d9"]
     assert list(read_topics(letters)) == [("q1", "why"), ("q2", "who")]
     assert read_questions(letters)[0] == ("q2", "who", ["A"])
     assert read_qrels(letters) == [Qrel("q1", "d1", 2)]
-    corpus = BeirTexts(corpus_file(letters))
-    assert dict(corpus) == dict(texts)
-    assert dict(corpus.fields()) == dict(texts.fields()) == {docid: {"year": year} for docid, *_, year in DOCUMENTS}
+    assert dict(texts.fields()) == {docid: {"year": year} for docid, *_, year in DOCUMENTS}
+    assert corpus_file(letters) == texts.path  # written once
     with pytest.raises(TourError, match="has no topics"):
         read_topics(f"{letters}/docs")
     with pytest.raises(TourError, match="knows no data set 'nothing'"):

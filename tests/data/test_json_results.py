@@ -75,8 +75,6 @@ def test_predictions_are_written_and_read_best_first(tmp_path):
         (read_dpr_json, '{"a": {"ctxs": []}}', "question 'a' .*`contexts`"),
         (read_dpr_json, '{"a b": {"contexts": [{"docid": "d", "score": 1}]}}', "'a b'"),
         (read_dpr_json, '{"a": {"contexts": [{"docid": "d", "score": "high"}]}}', r"context \[0\] .*'high'"),
-        (read_dpr_json, '[{"ctxs": [{"id": "d", "score": 1}, {"id": "d", "score": 1}]}]', "second time"),
-        (read_dpr_json, '[{"ctxs": ["text"]}]', "not a JSON object"),
         (read_predictions, '{"qid": 1, "answer": "x"}\n{"answer": "x"}', "line 2 .*`qid`"),
         (read_predictions, '{"qid": 1, "answer": "x"}\n{"qid": 1, "answer": "x", "score": 2}', "every line"),
         (read_predictions, "", "no predictions"),

@@ -141,19 +141,11 @@ def test_an_unknown_document_is_a_tour_error_and_a_key_error(tmp_path):
     assert isinstance(caught.value, TourError) and isinstance(caught.value, KeyError)
 
 
-def test_a_file_that_changes_while_in_use_is_named(tmp_path):
-    path = write(tmp_path / "c.jsonl", [A, B])
-    texts = BeirTexts(path)
-    path.write_text("x" * 200)
-    with pytest.raises(TourError, match="changed while in use"):
-        texts["a"]
-
-
 @pytest.fixture
 def saved(tmp_path, monkeypatch):
     """A corpus whose offsets are saved, and the folder where they are saved."""
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(texts_module, "SAVED_FROM_BYTES", 1)
+    monkeypatch.setattr(texts_module, "_SAVED_FROM_BYTES", 1)
     return write(tmp_path / "c.jsonl", [A, B]), tmp_path / "cache" / "offsets"
 
 
@@ -182,7 +174,7 @@ def test_processes_that_open_a_corpus_at_once_all_read_it(tmp_path, monkeypatch)
     path = write(tmp_path / "c.jsonl", [{"_id": f"d{i}", "text": f"text {i}"} for i in range(5000)])
     code = (
         "from tour_pyserini.data import texts\n"
-        "texts.SAVED_FROM_BYTES = 1\n"
+        "texts._SAVED_FROM_BYTES = 1\n"
         f"for _ in range(3): assert texts.BeirTexts({str(path)!r})['d4999'] == 'text 4999'"
     )
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))

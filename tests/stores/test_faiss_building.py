@@ -33,7 +33,7 @@ def test_settings_that_do_not_fit_are_refused(options, word):
 
 @pytest.mark.parametrize("factory", ["SQ8", "IVF4,Flat", "IVF4,PQ4x4", "PCA4,IVF2,Flat"])
 def test_a_factory_string_builds_the_same_index_each_time(tmp_path, factory, monkeypatch):
-    monkeypatch.setattr(faiss_building, "SAMPLE", 100)  # fewer than there are
+    monkeypatch.setattr(faiss_building, "_SAMPLE", 100)  # fewer than there are
     monkeypatch.setattr(faiss_building, "ROWS", 70)
     vectors = some_vectors(300)
     for name in ("first", "second"):

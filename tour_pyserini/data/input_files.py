@@ -103,10 +103,7 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
         OSError: if it cannot be read.
         ValueError: if it is not a JSON object.
     """
-    try:
-        record = json.loads(Path(path).read_bytes().decode("utf-8"))
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    record = json.loads(Path(path).read_bytes().decode("utf-8"))
     if not isinstance(record, dict):
         raise ValueError("it is not a JSON object")
     return record

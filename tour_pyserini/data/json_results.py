@@ -75,10 +75,7 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
 
     value = load_json(path)
     is_list, name = isinstance(value, list), "ctxs" if isinstance(value, list) else "contexts"
-    if not isinstance(value, dict | list):
-        raise TourError(f"{path} holds no retrieval results: expected a JSON object by question id, or a list.")
-    seen = set()
-    for key, record in enumerate(value) if isinstance(value, list) else value.items():
+    for key, record in enumerate(value) if is_list else value.items():
         entry = Location(Path(path), f"entry [{key}]" if is_list else f"question {key!r}")
         contexts = record.get(name) if isinstance(record, dict) else None
         if not isinstance(contexts, list):
@@ -86,17 +83,12 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
         qid = str(record.get("id", key) if is_list else key)
         for position, context in enumerate(contexts):
             place = entry._replace(where=f"{entry.where}, context [{position}]")
-            if not isinstance(context, dict):
-                place.refuse("is not a JSON object")
             docid, score = first_field(context, ("docid", "id")), _number(context.get("score"))
             docid = "" if docid is None else str(docid)
             if not (is_column(qid) and is_column(docid)):
                 place.refuse(f"has the question id {qid!r} and the passage id {docid!r}, which no run file can have")
-            if (qid, docid) in seen:
-                place.refuse(f"lists document {docid!r} for the question {qid!r} a second time")
             if not math.isfinite(score):
                 place.refuse(f"has the score {context.get('score')!r:.40}, which is not a number")
-            seen.add((qid, docid))
             yield ScoredDoc(qid, docid, score)
 
 

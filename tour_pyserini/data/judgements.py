@@ -1,6 +1,7 @@
 """Judgements (qrels files), and the splits of judged queries: annotations of train-test overlap, or a plain list."""
 
 import os
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from tour_pyserini.support.files import atomic_write
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
-_LIMIT = 2**31  # evaluators keep grades in 32 bits
+_GRADE = re.compile("[+-]?[0-9]{1,9}")  # evaluators keep grades in 32 bits
 # The split names of Lewis et al. (2020), in the order of their tables; a query is in several of them.
 _PUBLISHED = (
     *("total", "question_overlap", "no_question_overlap"),
@@ -39,16 +40,12 @@ def read_qrels(path: str | os.PathLike[str]) -> list["Qrel"]:
         if len(columns) != width or width not in (3, 4):
             line.refuse("is not a judgement: expected `qid 0 docid grade`, or BEIR's three columns")
         query, document, grade = columns[0], columns[-2], columns[-1]
-        try:
-            relevance = int(grade)
-        except ValueError:
-            relevance = _LIMIT
-        if not -_LIMIT <= relevance < _LIMIT:
-            line.refuse(f"has the grade {grade!r:.20}, which is not a whole number of 32 bits")
+        if not _GRADE.fullmatch(grade):
+            line.refuse(f"has the grade {grade!r:.20}, which is not a whole number of at most nine digits")
         if (query, document) in seen:
             line.refuse(f"judges document {document!r} for query {query!r} a second time")
         seen.add((query, document))
-        qrels.append(Qrel(query, document, relevance))
+        qrels.append(Qrel(query, document, int(grade)))
     if not qrels:
         raise TourError(f"{path} holds no judgements.")
     return qrels

@@ -9,6 +9,7 @@ columns.
 import pickle
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +57,7 @@ def _values(content: Any) -> list[Any]:
 class _TableUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module == "pyarrow.lib" and name in _ARROW:
-            function = super().find_class(module, name)
-            return lambda *arguments: _checked(function(*arguments))
+            return partial(_checked, super().find_class(module, name))
         for modules, names in _STAND_INS.items():
             if re.fullmatch(modules, module) and name in names:
                 return names[name]
@@ -116,22 +116,9 @@ def _from_buffer(buffer: Any, dtype: _Dtype, shape: Any, order: str, *_: Any) ->
     return array
 
 
-def _scalar(dtype: _Dtype, content: bytes) -> Any:
-    return dtype.numbers(content)[0]
-
-
-def _encode(text: str, *_: Any) -> bytes:
-    """Bytes in protocols 0 to 2."""
-    return text.encode("latin-1")
-
-
-def _reconstruct_part(*_: Any) -> _Part:
-    """An object in protocols 0 and 1."""
-    return _Part()
-
-
-def _checked(content: Any) -> Any:
+def _checked(make: Callable[..., Any], *arguments: Any) -> Any:
     """An array of Arrow's, whose lengths and offsets could lie."""
+    content = make(*arguments)
     if hasattr(content, "validate"):
         content.validate(full=True)
     return content
@@ -148,9 +135,9 @@ _STAND_INS: dict[str, dict[str, Callable[..., Any]]] = {
     "functools": {"partial": _Part},
     r"numpy(\._?core\.(multiarray|numeric))?": {
         **{"ndarray": _Array, "_reconstruct": _Array, "dtype": _Dtype},
-        **{"_frombuffer": _from_buffer, "scalar": _scalar},
+        **{"_frombuffer": _from_buffer, "scalar": lambda dtype, content: dtype.numbers(content)[0]},
     },
     "builtins|__builtin__": {"slice": slice, "bytearray": bytearray, "object": object},
-    "_codecs": {"encode": _encode},
-    "copyreg|copy_reg": {"_reconstructor": _reconstruct_part},
+    "_codecs": {"encode": lambda text, *_: text.encode("latin-1")},  # bytes in protocols 0 to 2
+    "copyreg|copy_reg": {"_reconstructor": lambda *_: _Part()},  # an object in protocols 0 and 1
 }

@@ -6,7 +6,6 @@ import importlib
 import json
 import logging
 import os
-import threading
 import zipfile
 from array import array
 from collections.abc import Collection, Iterator, Mapping
@@ -16,14 +15,21 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tour_pyserini.data.input_files import IRDS, PACKED, first_field, json_lines_files, plain_file
-from tour_pyserini.data.irds import data_set, irds_corpus, irds_document
+from tour_pyserini.data.irds import irds_corpus
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home, file_state
 from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
 
+log = logging.getLogger(__name__)
+
 _ID_FIELDS = ("_id", "id", "docid", "pid")
 _TEXT_FIELDS = ("text", "contents", "body", "passage")  # the last two: MS MARCO v2
 _READ = {*_ID_FIELDS, *_TEXT_FIELDS, "title"}
+_BOM = b"\xef\xbb\xbf"
+_DPR_HEADER = b"id\ttext\ttitle"
+_READ_BYTES = 8192
+# The offsets of smaller files are not saved: scanning such a file takes no noticeable time.
+_SAVED_FROM_BYTES = 64 * 2**20
 
 
 class Document(NamedTuple):
@@ -52,7 +58,7 @@ class Document(NamedTuple):
 
 
 def _parse_document(line: bytes, layout: str) -> Document:
-    """Parse one line of a corpus file in UTF-8, with or without its line end.
+    """Parse one line of a corpus file in UTF-8, with or without a byte order mark and its line end.
 
     Args:
         line: the line.
@@ -61,6 +67,7 @@ def _parse_document(line: bytes, layout: str) -> Document:
     Raises:
         ValueError: the reason, such as "is not JSON"; the caller adds file and line.
     """
+    line = line.removeprefix(_BOM)
     if layout == "dpr":
         columns = next(csv.reader([line.decode("utf-8").rstrip("\r\n")], delimiter="\t"))
         if len(columns) != 3 or not columns[0].strip():
@@ -178,15 +185,6 @@ def read_text(texts: Mapping[str, str], docid: str) -> str:
         raise UnknownDocument(docid, "the given texts") from None
 
 
-log = logging.getLogger(__name__)
-
-_BOM = b"\xef\xbb\xbf"
-_DPR_HEADER = b"id\ttext\ttitle"
-_READ_BYTES = 8192
-# The offsets of smaller files are not saved: scanning such a file takes no noticeable time.
-SAVED_FROM_BYTES = 64 * 2**20
-
-
 def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str, str]:
     """Open a mapping from docid to passage text.
 
@@ -194,7 +192,7 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
         spec: a mapping (returned unchanged); the path of a BEIR `corpus.jsonl`, of the folder that contains it, of a
             folder of `.jsonl` files, or of a `.tsv` file of ids and texts; the folder of a Pyserini Lucene index that
             stores its documents; the name of a prebuilt Lucene index; or that of a data set of ir_datasets,
-            `irds:beir/scifact`.
+            `irds:beir/scifact`, whose documents are written to a file first.
 
     Example:
         texts = open_texts("collections/scifact")
@@ -202,8 +200,6 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """
     if isinstance(spec, Mapping):
         return spec
-    if str(spec).startswith(IRDS):
-        return IrdsTexts(str(spec))
     if file := corpus_file(Path(spec)):
         return BeirTexts(file)
     check_texts(spec)
@@ -231,9 +227,8 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
     if path.exists():
         return
     # Something that looks like a path is not sent to Pyserini, whose error message would be about a failed download.
-    if isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".tsv", *PACKED}:
-        raise TourError(f"corpus not found: {path}; give a BEIR corpus.jsonl or a Lucene index.")
-    if not may_be_prebuilt(str(spec)):
+    is_path = isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".tsv", *PACKED}
+    if is_path or not may_be_prebuilt(str(spec)):
         raise _not_found(str(spec))
 
 
@@ -265,7 +260,7 @@ class BeirTexts(Mapping[str, str]):
         self._layout = "tsv" if self.plain.suffix == ".tsv" else "json"
         if self._layout == "tsv" and self._file.readline().removeprefix(_BOM).strip() == _DPR_HEADER:
             self._layout = "dpr"
-        self._offsets = _load_offsets(self.plain) or self._scan()
+        self._offsets = _Offsets.load(self.plain) or self._scan()
         if not len(self):
             raise TourError(f"the corpus {self.path} holds no document.")
 
@@ -317,7 +312,7 @@ class BeirTexts(Mapping[str, str]):
             for number, line in enumerate(file, start=1):
                 if line.strip() and not (number == 1 and self._layout == "dpr"):  # its header
                     try:
-                        yield start, line, self._parse(line, start)
+                        yield start, line, _parse_document(line, self._layout)
                     except ValueError as error:
                         raise TourError(f"{self.path}, line {number} {error}; correct or delete it.") from None
                 start += len(line)
@@ -327,7 +322,7 @@ class BeirTexts(Mapping[str, str]):
         from tqdm import tqdm
 
         state = file_state(self.plain)  # before it is read: a change during the scan must be noticed
-        hidden = None if state[0] >= SAVED_FROM_BYTES else True  # None: a count on a terminal only
+        hidden = None if state[0] >= _SAVED_FROM_BYTES else True  # None: a count on a terminal only
         hashes, starts = array("Q"), array("Q")
         for start, _, document in tqdm(self._lines(), desc="reading", unit=" documents", disable=hidden):
             hashes.append(_hash(document.docid))
@@ -336,8 +331,8 @@ class BeirTexts(Mapping[str, str]):
         order = np.argsort(unsorted, kind="stable")
         offsets = _Offsets(unsorted[order], np.array(starts, dtype=np.uint64)[order])
         self._refuse_duplicates(offsets)
-        if not self.path.is_fifo():
-            _save_offsets(self.plain, offsets, state)
+        if state[0] >= _SAVED_FROM_BYTES and file_state(self.plain) == state and not self.path.is_fifo():
+            offsets.save(self.plain, state)
         return offsets
 
     def _refuse_duplicates(self, offsets: "_Offsets") -> None:
@@ -347,21 +342,12 @@ class BeirTexts(Mapping[str, str]):
             if docid := next((docid for docid in docids if docids.count(docid) > 1), None):
                 raise TourError(f"{self.path} has the id {docid!r} twice; delete one of the two lines.")
 
-    def _parse(self, line: bytes, start: int) -> Document:
-        """The document in the line at a byte offset."""
-        return _parse_document(line.removeprefix(_BOM) if start == 0 else line, self._layout)
-
     def _read(self, start: int) -> Document:
         # Unlike read, pread does not move a shared file position, so threads need no lock.
         line = b""
         while b"\n" not in line and (more := os.pread(self._file.fileno(), _READ_BYTES, start + len(line))):
             line += more
-        try:
-            return self._parse(line.partition(b"\n")[0], start)
-        except ValueError as error:
-            raise TourError(
-                f"{self.path} was changed while in use (the line at byte {start} {error}); start again."
-            ) from None
+        return _parse_document(line.partition(b"\n")[0], self._layout)
 
 
 def corpus_file(path: Path) -> Path | None:
@@ -391,35 +377,27 @@ class _Offsets(NamedTuple):
         left, right = (int(np.searchsorted(self.hashes, np.uint64(hashed), side)) for side in ("left", "right"))
         return self.starts[left:right].tolist()
 
+    @classmethod
+    def load(cls, path: Path) -> Self | None:
+        """The saved offsets of a file; None if there are none for its present state (see `file_state`)."""
+        try:
+            with np.load(cls._saved(path), allow_pickle=False) as saved:  # a zip file, whose checksums NumPy compares
+                is_same = saved["state"].tolist() == list(file_state(path))
+                return cls(saved["hashes"], saved["starts"]) if is_same else None
+        except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):  # never saved, or damaged
+            return None
 
-def _load_offsets(path: Path) -> _Offsets | None:
-    """Load the saved offsets of a file; None if there are none for its present state (see `file_state`)."""
-    state = file_state(path)
-    if state[0] < SAVED_FROM_BYTES:
-        return None
-    try:
-        with np.load(_saved_path(path), allow_pickle=False) as saved:  # a zip file, whose checksums NumPy compares
-            return _Offsets(saved["hashes"], saved["starts"]) if saved["state"].tolist() == list(state) else None
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile):  # never saved, or damaged
-        return None
+    def save(self, path: Path, state: tuple[int, ...]) -> None:
+        """Save them in the cache folder, in place of older ones of the same path; if that is impossible, log it."""
+        try:
+            with atomic_write(self._saved(path), "wb") as file:
+                np.savez(file, **self._asdict(), state=np.array(state))
+        except (TourError, OSError) as error:
+            log.info("the offsets of %s are not saved: %s", path, error)
 
-
-def _save_offsets(path: Path, offsets: _Offsets, state: tuple[int, ...]) -> None:
-    """Save the offsets of a large file in the cache folder, in place of older ones of the same path.
-
-    If that is not possible, only log it; a file that was changed while it was scanned is not saved.
-    """
-    if state[0] < SAVED_FROM_BYTES or file_state(path) != state:
-        return
-    try:
-        with atomic_write(_saved_path(path), "wb") as file:
-            np.savez(file, **offsets._asdict(), state=np.array(state))
-    except (TourError, OSError) as error:
-        log.info("the offsets of %s are not saved: %s", path, error)
-
-
-def _saved_path(path: Path) -> Path:
-    return cache_home() / "offsets" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()}.npz"
+    @staticmethod
+    def _saved(path: Path) -> Path:
+        return cache_home() / "offsets" / f"{hashlib.sha256(str(path.resolve()).encode()).hexdigest()}.npz"
 
 
 def _hash(docid: str) -> int:
@@ -506,41 +484,3 @@ def _titled(contents: str) -> str:
     if len(title) > 2 and title[0] == title[-1] == '"':
         title = title[1:-1].replace('""', '"')
     return Passage(title, text, "\n")
-
-
-class IrdsTexts(Mapping[str, str]):
-    """Docid to passage, looked up in the document store that ir_datasets makes of a data set.
-
-    Example:
-        texts = IrdsTexts("irds:beir/scifact")
-        texts["4983"]
-    """
-
-    def __init__(self, spec: str) -> None:
-        self._spec, self._lock = spec, threading.Lock()  # stores read with one position in their file
-        with data_set(spec, "docs") as self._data_set:
-            self._store = self._data_set.docs_store()
-
-    def __getitem__(self, docid: str) -> str:
-        with self._lock, data_set(self._spec, "docs"):
-            found = self._store.get_many([docid]) if isinstance(docid, str) else {}
-        if docid not in found:
-            raise UnknownDocument(docid, self._spec)
-        _, title, text, _ = irds_document(found[docid])
-        return Passage(title, text)
-
-    def fields(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Docid and fields of each document, for filters."""
-        with data_set(self._spec, "docs"):
-            yield from ((docid, fields) for docid, _, _, fields in map(irds_document, self._data_set.docs_iter()))
-
-    def __len__(self) -> int:
-        with data_set(self._spec, "docs"):
-            return self._data_set.docs_count() or sum(1 for _ in self)
-
-    def __iter__(self) -> Iterator[str]:
-        with data_set(self._spec, "docs"):
-            yield from (document.doc_id for document in self._data_set.docs_iter())
-
-    def __repr__(self) -> str:
-        return f"IrdsTexts({self._spec!r})"

@@ -5,7 +5,7 @@ Vectors may be memory-mapped: memory is needed for a sample to train on and for 
 
 import re
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,9 +16,8 @@ Kind = Literal["flat", "hnsw", "factory"]
 
 ROWS = 65_536
 """Vectors that are added or written at a time."""
-SAMPLE = 65_536
-"""Vectors that an index of a factory string is trained on at least, if there are as many."""
-SAMPLE_PER_CENTROID = 64  # FAISS warns below 39 and leaves out what is above 256
+_SAMPLE = 65_536  # vectors that an index of a factory string is trained on at least, if there are as many
+_SAMPLE_PER_CENTROID = 64  # FAISS warns below 39 and leaves out what is above 256
 _SEED = 0
 _BYTES = 1 << 20  # that FAISS hands over at a time to be written
 _LISTS, _CODES = re.compile(r"IVF(\d+)"), re.compile(r"PQ\d+x(\d+)")
@@ -103,22 +102,9 @@ def write_faiss_index(index: Any, path: Path) -> None:
     """
     import faiss
 
-    failures: list[OSError] = []
-    with open(path, "wb", buffering=0) as file:
-
-        def write(content: bytes) -> None:
-            try:
-                _write_all(file, content)
-            except OSError as error:
-                failures.append(error)
-                raise
-
-        try:
-            faiss.write_index(index, faiss.PyCallbackIOWriter(write, _BYTES))  # type: ignore[attr-defined]
-        except Exception:
-            if failures:  # FAISS replaces it by an error without the system's reason
-                raise failures[0] from None
-            raise
+    # What a full disk refuses stays in this buffer: closing the file raises the system's error after that of FAISS.
+    with open(path, "wb", buffering=2 * _BYTES) as file:
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write, _BYTES))  # type: ignore[attr-defined]
 
 
 def _write_flat_index(vectors: np.ndarray, path: Path) -> None:
@@ -133,16 +119,10 @@ def _write_flat_index(vectors: np.ndarray, path: Path) -> None:
     # The number of vectors stands after four letters and the dimension; how many numbers follow, at the end.
     header[8:16].view("<i8")[0] = count
     header[-8:].view("<u8")[0] = count * dimension
-    with open(path, "wb", buffering=0) as file:
-        _write_all(file, header.tobytes())
+    with open(path, "wb") as file:
+        file.write(header.tobytes())
         for start in range(0, count, ROWS):
-            _write_all(file, np.ascontiguousarray(vectors[start : start + ROWS], dtype="<f4").tobytes())
-
-
-def _write_all(file: IO[bytes], content: bytes) -> None:
-    rest = memoryview(content)
-    while rest:
-        rest = rest[file.write(rest) :]
+            file.write(np.ascontiguousarray(vectors[start : start + ROWS], dtype="<f4").tobytes())
 
 
 def _factory_index(count: int, dimension: int, factory: str) -> Any:
@@ -185,7 +165,7 @@ def _leave_out_polysemous_training(index: Any) -> None:
 
 def _sample(vectors: np.ndarray, factory: str) -> np.ndarray:
     """Some vectors that training sees, chosen at random with a fixed seed, in their order."""
-    size = max(SAMPLE, SAMPLE_PER_CENTROID * _centroids(factory))
+    size = max(_SAMPLE, _SAMPLE_PER_CENTROID * _centroids(factory))
     if size >= len(vectors):
         return np.ascontiguousarray(vectors)
     rows = np.random.default_rng(_SEED).choice(len(vectors), size, replace=False, shuffle=False)
