@@ -82,7 +82,7 @@ class Twin:
         self.seconds = min(1.5 * (time.monotonic() - started), 2.0)
 
     def docids(self):
-        return read_index_files(self.path / "index", "tour-index.json")[1]
+        return read_index_files(self.path / "index")[1]
 
     def check(self, *, exact=True):
         """The texts, docids and BM25 of an index that is built anew; of an exact one, the vectors and lists too."""
@@ -91,7 +91,7 @@ class Twin:
         build_index(IndexRequest(corpus=corpus, index=str(anew), overwrite=True, **self.kind))
         assert dict(open_texts(folder)) == self.texts
         assert (folder / "corpus.jsonl").read_bytes() == (self.path / "anew.jsonl").read_bytes()
-        (mine, docids), (theirs, expected) = (read_index_files(each, "tour-index.json") for each in (folder, anew))
+        (mine, docids), (theirs, expected) = (read_index_files(each) for each in (folder, anew))
         assert list(docids) == list(expected) == list(self.texts)
         records = [json.loads((each / "tour-index.json").read_text()) for each in (folder, anew)]
         for record in records:
@@ -168,7 +168,7 @@ def test_an_interrupted_change_is_finished_by_the_same_command(
     with monkeypatch.context() as patched, pytest.raises(SystemExit):
         patched.setattr(owner, name, end)
         build_index(request)
-    assert len(read_index_files(tmp_path / "index", "tour-index.json")[1]) == documents_then
+    assert len(read_index_files(tmp_path / "index")[1]) == documents_then
     build_index(request)
     assert sum(encoded) == 32  # each new document once, and a probe by each command
     twin.check()

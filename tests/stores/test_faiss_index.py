@@ -61,8 +61,6 @@ def test_hits_do_not_depend_on_the_batch(k):
         found = list(pool.map(lambda _: index.search(queries[:64], k).ids, range(8)))
     assert all(np.array_equal(ids, together.ids[:64]) for ids in found)
     assert faiss.cvar.distance_compute_blas_threshold == before
-    flat.add(100 * vectors)  # larger norms than at the first search
-    assert (index.search(queries, k).ids >= len(vectors)).mean() > 0.9
 
 
 def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):

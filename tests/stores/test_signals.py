@@ -1,6 +1,5 @@
 """Signals: what may be one and what it may return; the BM25 index: words, scores against the formula, order, files."""
 
-import json
 import math
 import unicodedata
 from types import SimpleNamespace
@@ -14,7 +13,7 @@ from toy_collection import build_lucene
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import signals
-from tour_pyserini.stores.index_folder import BM25_FOLDER, Docids, has_bm25
+from tour_pyserini.stores.index_folder import BM25_FOLDER, BM25_RECORD, Docids, has_bm25
 from tour_pyserini.stores.signals import Words, check_documents, check_signal, found_by, open_signal, write_bm25
 
 POSITIONS = {"a": 0, "b": 1, "c": 2}
@@ -42,7 +41,6 @@ def test_what_signals_find_is_put_in_order():
         (lambda folder: open_signal(str(folder)), "neither a BM25 index nor a Lucene index"),
         (lambda folder: check_signal(str(folder / "nowhere")), "no such folder"),
         (lambda folder: check_signal("no-such-index-at-all"), "no prebuilt index"),
-        (lambda folder: write_bm25(["", "of the"], folder / "bm25"), "words"),
         (lambda folder: write_bm25(["a b"], folder / "bm25", language="english"), "ISO"),
     ],
 )
@@ -173,22 +171,14 @@ def test_hits_have_the_words_of_the_query_and_stand_in_order(tmp_path, caplog):
 @pytest.mark.parametrize(
     ("damage", "word"),
     [
-        (None, "--bm25"),
-        ({"documents": 4}, "document per line"),
-        ({"settings": {"k1": 2, "language": "en"}}, "settings"),
-        (b"", "checksum"),
+        (lambda folder: (folder / BM25_RECORD).unlink(), "--bm25"),
+        (lambda folder: (folder / "data.csc.index.npy").write_bytes(b""), "checksum"),
     ],
 )
 def test_a_damaged_index_is_refused(tmp_path, damage, word):
     index, again = built(tmp_path / "index", PASSAGES), built(tmp_path / "again", PASSAGES)
     one, two = ({path.name: path.read_bytes() for path in (made / BM25_FOLDER).iterdir()} for made in (index, again))
     assert has_bm25(index) and one == two
-    record = index / BM25_FOLDER / "tour-bm25.json"
-    if damage is None:
-        record.unlink()
-    elif damage == b"":
-        (index / BM25_FOLDER / "data.csc.index.npy").write_bytes(damage)
-    else:
-        record.write_text(json.dumps({**json.loads(record.read_text()), **damage}))
+    damage(index / BM25_FOLDER)
     with pytest.raises(TourError, match=word):
         open_signal(index)

@@ -318,8 +318,7 @@ def test_options_of_an_address_and_what_is_none(tmp_path, monkeypatch):
         ("qdrant://user:secret@host/C", "server"),
         ("postgresql://user:secret@host/x#C", "pgpass"),
         ("milvus:a.db?collection=C&probes=3", "'probes'"),
-        ("milvus:a.db?collection=C&nprobe=0", "nprobe"),
-        ("milvus:a.db?collection=C&texts=maybe", "yes or no"),
+        ("qdrant:points?collection=C&kind=ivf", "flat or hnsw"),
     ],
 )
 def test_addresses_that_are_refused(text, word):

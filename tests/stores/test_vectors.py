@@ -68,7 +68,7 @@ def wrong(look_up):
         (lambda collection, folder: write_lines(folder, records_of(collection)[:-1]), "'d59'"),
         (lambda collection, folder: write_lines(folder, []), "no vectors"),
         (lambda collection, folder: write_lines(folder, [{"id": "a b", "vector": [1.0]}]), "line 1.*`id`"),
-        (lambda collection, folder: write_lines(folder, [{"id": "e", "vector": [1.0, "x"]}]), "`vector`"),
+        (lambda collection, folder: write_lines(folder, [{"id": "e", "vector": []}]), "`vector`"),
         (lambda collection, folder: ToyCollection(folder, documents=20).folder, "'d20'"),
         (lambda collection, folder: folder / "nowhere", "not an encoded corpus"),
         (lambda collection, folder: collection.write(made("PQ4x4"), folder), "compressed too"),
@@ -76,7 +76,7 @@ def wrong(look_up):
         (lambda collection, folder: register_vector_source("encode", len), "name"),
         (lambda collection, folder: "other:x", "'other'"),
         (wrong(lambda ids: np.zeros((len(ids), DIMENSION + 1))), r"shape \[1, 9\]"),
-        (wrong(lambda ids: np.full((len(ids), DIMENSION), np.nan)), "'d7'.*NaN"),
+        (wrong(lambda ids: np.full((len(ids), DIMENSION), np.nan)), "NaN"),
     ],
 )
 def test_vectors_that_do_not_fit_are_refused(collection, tmp_path, spec, word):

@@ -24,8 +24,8 @@ PHRASE_INDEX = "tour-phrases.json"
 """Name of the record in the folder of a phrase index."""
 
 _PACKAGES = ("tour_pyserini", "pyserini", "faiss-cpu", "torch", "transformers", "onnxruntime", "numpy")
-# Larger files get no checksum: computing it would take longer than many searches.
-_LARGEST_CHECKSUMMED = 4 << 30
+LARGEST_CHECKSUMMED = 4 << 30
+"""Bytes; larger files get no checksum: computing it would take longer than many searches."""
 
 
 def is_phrase_index(folder: str | os.PathLike[str] | None) -> bool:
@@ -139,5 +139,5 @@ def _identity(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not input_path.is_file():
         return {"name": str(path)}
     size = input_path.stat().st_size
-    checksum = {"sha256": content_hash(input_path)} if size <= _LARGEST_CHECKSUMMED else {}
+    checksum = {"sha256": content_hash(input_path)} if size <= LARGEST_CHECKSUMMED else {}
     return {"path": str(path), "bytes": size, **checksum}

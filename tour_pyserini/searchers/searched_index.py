@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import is_lucene_index, open_texts
 from tour_pyserini.encoders.encoder import encode_queries, text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
-from tour_pyserini.stores.lucene_vectors import JavaEncoder, LuceneVectors
+from tour_pyserini.stores.lucene_vectors import LuceneVectors
 from tour_pyserini.stores.signals import LuceneSignal, Signal, open_signal
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vector_database import store_address
@@ -101,7 +100,7 @@ def open_index(
             raise TourError(f"--nprobe is for inverted files and {name} is a Lucene index; leave it out.")
         lucene = LuceneVectors.open(found, ef_search=ef_search)
         return SearchedIndex(lucene, lucene.docids, encoder)
-    faiss_index, docids = read_index_files(found, PASSAGE_INDEX) if isinstance(found, Path) else found
+    faiss_index, docids = read_index_files(found) if isinstance(found, Path) else found
     set_search_effort(faiss_index, name, ef_search=ef_search, nprobe=nprobe)
     return SearchedIndex(faiss_index, docids, encoder)
 
@@ -257,5 +256,5 @@ def hybrid_parts(searcher: Any) -> tuple[Any, list[Any]]:
         searcher, signals = searcher.dense_searcher, [searcher.sparse_searcher]
     if type(searcher).__name__ in ("LuceneHnswDenseSearcher", "LuceneFlatDenseSearcher"):
         store, encoder = LuceneVectors.of_searcher(searcher), searcher.searcher.encoder
-        searcher = SearchedIndex(store, store.docids, JavaEncoder(encoder) if encoder is not None else None)
+        searcher = SearchedIndex(store, store.docids, _query_encoder(encoder, store.dimension) if encoder else None)
     return searcher, signals

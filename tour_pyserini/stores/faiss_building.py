@@ -12,7 +12,7 @@ import numpy as np
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.devices import faiss_threads
 
-Kind = Literal["flat", "hnsw", "factory"]
+_Kind = Literal["flat", "hnsw", "factory"]
 
 ROWS = 65_536
 """Vectors that are added or written at a time."""
@@ -29,7 +29,7 @@ def check_fit(
     count: int,
     dimension: int,
     *,
-    kind: Kind = "flat",
+    kind: _Kind = "flat",
     hnsw_m: int = 256,
     ef_construction: int = 256,
     factory: str = "Flat",
@@ -63,7 +63,7 @@ def check_fit(
 
 
 def write_index(
-    vectors: np.ndarray, path: Path, *, kind: Kind = "flat", threads: int | None = None, **settings: Any
+    vectors: np.ndarray, path: Path, *, kind: _Kind = "flat", threads: int | None = None, **settings: Any
 ) -> None:
     """Write the index that Pyserini's `pyserini.index.faiss` would build, with its defaults, or one that it does not.
 

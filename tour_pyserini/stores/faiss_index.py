@@ -24,7 +24,7 @@ VECTORS_HINT = "give the encoded corpus (--vectors FOLDER), or encode passages d
 
 _FLAT = ("IndexFlat", "IndexFlatIP")
 # FAISS classes that store vectors as they were added; all others compress them.
-_EXACT = (*_FLAT, "IndexFlatL2", "IndexHNSWFlat", "IndexIVFFlat")
+_EXACT = (*_FLAT, "IndexHNSWFlat", "IndexIVFFlat")
 # Above this many numbers in a batch, FAISS finds the lists of an inverted file with another kernel, which rounds
 # differently. In blocks below this limit, a query's hits do not depend on how many queries are searched with it.
 _BLOCK_NUMBERS = 127_999
@@ -62,15 +62,11 @@ class FaissIndex:
         # `downcast_index` returns a view, so the original index must be kept alive.
         self._index, self._inner = index, faiss.downcast_index(index)
         self.dimension: int = index.d
+        self.size: int = index.ntotal
         self.kind = type(self._inner).__name__
         self.exact = self.kind in _EXACT
         self._flat = _FlatSearch(self._inner) if self.kind in _FLAT else None
         self._warned = False
-
-    @property
-    def size(self) -> int:
-        """How many vectors it holds."""
-        return self._index.ntotal
 
     @cached_property
     def readable(self) -> bool:
@@ -191,7 +187,6 @@ class _FlatSearch:
     def __init__(self, index: Any) -> None:
         """Search an `IndexFlat` for inner products, as `faiss.downcast_index` returns it."""
         self._index = index
-        self._norm: tuple[int, float] = (0, 0.0)  # size of the index when it was computed, largest norm
 
     def search(self, vectors: Floats, k: int, within: Passing | None = None) -> Hits:
         """The hits [n, k] of the queries, float32 [n, d] in C order; k is at most the number of those that pass."""
@@ -202,7 +197,7 @@ class _FlatSearch:
         ids = np.empty((len(vectors), k), dtype=np.int64)
         similarities = np.empty((len(vectors), k), dtype=np.float32)
         rows, wanted = np.arange(len(vectors)), k + EXTRA_HITS
-        rounding = _rounding_error(vectors, self._largest_norm())
+        rounding = _rounding_error(vectors, self._largest_norm)
         while len(rows):
             wanted = min(wanted, size)
             hits, last = self._fetch(vectors[rows], wanted, options)
@@ -221,18 +216,17 @@ class _FlatSearch:
         order = np.lexsort((-ids, -similarities), axis=1)
         return Hits(*(np.take_along_axis(values, order, axis=1) for values in (ids, similarities))), rough[:, -1]
 
+    @cached_property
     def _largest_norm(self) -> float:
         import faiss
 
         size = self._index.ntotal
-        if self._norm[0] != size:
-            stored = faiss.rev_swig_ptr(self._index.get_xb(), size * self._index.d).reshape(size, self._index.d)
-            parts = (stored[start : start + _ROWS] for start in range(0, size, _ROWS))
-            norms = [float(np.sqrt(np.einsum("nd,nd->n", part, part).max())) for part in parts]
-            if not np.isfinite(norms).all():
-                raise TourError("the index has vectors with NaN or infinity; build it again.")
-            self._norm = size, max(norms)
-        return self._norm[1]
+        stored = faiss.rev_swig_ptr(self._index.get_xb(), size * self._index.d).reshape(size, self._index.d)
+        parts = (stored[start : start + _ROWS] for start in range(0, size, _ROWS))
+        norms = [float(np.sqrt(np.einsum("nd,nd->n", part, part).max())) for part in parts]
+        if not np.isfinite(norms).all():
+            raise TourError("the index has vectors with NaN or infinity; build it again.")
+        return max(norms)
 
 
 def rank_exactly(query: Floats, ids: Ids, vectors: Floats) -> tuple[Ids, Floats, float]:

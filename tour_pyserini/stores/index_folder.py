@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tour_pyserini.data.input_files import read_json_object
-from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.records import LARGEST_CHECKSUMMED, PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import MAPPED_FROM, content_hash
@@ -23,8 +23,6 @@ BM25_FOLDER, BM25_RECORD = "bm25", "tour-bm25.json"
 _BLOCK = 1 << 18  # docids that are decoded at a time
 _BYTES = 1 << 24  # bytes of a file that are checked at a time
 _NEWLINE, _BLANK, _DELETE = 0x0A, 0x20, 0x7F
-LARGEST_CHECKED = 4 << 30
-"""Bytes; larger files are not compared with their checksum: computing it would take longer than many searches."""
 
 
 class Docids(Sequence[str]):
@@ -56,14 +54,10 @@ class Docids(Sequence[str]):
         White space at the end of a line is ignored, as Pyserini ignores it.
 
         Raises:
-            TourError: if the file cannot be read, or a docid is empty, not UTF-8 or has white space in it; the message
-                names the line.
+            TourError: if a docid is empty, not UTF-8 or has white space in it; the message names the line.
         """
-        try:
-            size = path.stat().st_size
-            text = np.memmap(path, np.uint8, mode="r") if size >= MAPPED_FROM else np.fromfile(path, np.uint8)
-        except OSError as error:
-            raise TourError(f"cannot read {path}: {error.strerror}.") from error
+        is_large = path.stat().st_size >= MAPPED_FROM
+        text = np.memmap(path, np.uint8, mode="r") if is_large else np.fromfile(path, np.uint8)
         if len(text) and text[-1] != _NEWLINE:
             text = np.append(text, np.uint8(_NEWLINE))
         docids = cls(text)
@@ -103,8 +97,6 @@ class Docids(Sequence[str]):
         if isinstance(other, Docids):
             return np.array_equal(self.text, other.text)
         return isinstance(other, Sequence) and list(self) == list(other)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Docids, (np.array(self.text),)  # without the positions: other processes hash in another way
@@ -148,14 +140,11 @@ class _Positions(Mapping[str, int]):
                 at -= 1
         raise KeyError(docid)
 
-    def __bool__(self) -> bool:
-        return len(self.docids) > 0  # counting different docids takes long
-
     def __len__(self) -> int:
-        return len(set(self.docids))
+        return len(self.docids)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(self.docids))
+        return iter(self.docids)
 
 
 def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
@@ -171,8 +160,7 @@ def _checked_lines(docids: Docids, path: Path) -> Iterator[str]:
         except UnicodeDecodeError:
             raise TourError(f"{path}, line {number} is not UTF-8; build the index again.") from None
         if docid.split() != [docid]:
-            what = f"has white space in the docid {docid!r:.100}" if docid else "has no docid"
-            raise TourError(f"{path}, line {number} {what}, which no run file can hold; build the index again.")
+            raise TourError(f"{path}, line {number} has no docid without white space; build the index again.")
         yield docid
 
 
@@ -181,23 +169,20 @@ def has_bm25(index: Path) -> bool:
     return (index / BM25_FOLDER / BM25_RECORD).is_file()
 
 
-def read_index_files(folder: Path, record: str) -> tuple[Any, Docids]:
-    """The FAISS index and the docids of a folder; large files are memory-mapped.
+def read_index_files(folder: Path) -> tuple[Any, Docids]:
+    """The FAISS index and the docids of a folder, compared with the checksums in its record, if it has one.
 
-    Args:
-        folder: has the files `index` and `docid`.
-        record: name of the record in the folder; its checksums are compared if it is there.
+    Large files are memory-mapped.
 
     Raises:
         TourError: if a file is damaged, or they do not fit together.
     """
-    check_checksums(folder, record, ("index", "docid"))
+    check_checksums(folder, PASSAGE_INDEX, ("index", "docid"))
     index = read_faiss(folder / "index")
     docids = Docids.read(folder / "docid")
     if len(docids) != index.ntotal:
         raise TourError(
-            f"{folder} is damaged: `docid` has {len(docids)} lines for the {index.ntotal} vectors of `index`; "
-            "build it again."
+            f"{folder} is damaged: `docid` has {len(docids)} lines for the {index.ntotal} vectors of `index`."
         )
     return index, docids
 
@@ -240,11 +225,8 @@ def check_checksums(folder: Path, record: str, names: Iterable[str]) -> None:
     except (OSError, ValueError, TypeError) as error:
         raise TourError(f"{path} does not describe an index ({first_line(error)}); build the index again.") from error
     for file in (folder / name for name in names if name in checksums):
-        if file.is_file() and file.stat().st_size <= LARGEST_CHECKED and content_hash(file) != checksums[file.name]:
-            raise TourError(
-                f"{file} is damaged or was changed since the index was built: it does not have the checksum in "
-                f"{record}; build the index again."
-            )
+        if file.is_file() and file.stat().st_size <= LARGEST_CHECKSUMMED and content_hash(file) != checksums[file.name]:
+            raise TourError(f"{file} does not have its checksum in {record}: it was changed; build the index again.")
 
 
 class IndexSettings(NamedTuple):
@@ -303,13 +285,8 @@ def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:
     """Check that the vectors for an index come from the encoder of the index, if both have a record.
 
     Raises:
-        TourError: if they come from different encoders, or `vectors` is empty.
+        TourError: if they come from different encoders.
     """
-    if not vectors:
-        raise TourError("--vectors is empty; give the folder of the encoded corpus, or `encode`.")
     searched, stored = IndexSettings.read(index), IndexSettings.read(vectors)
     if searched and stored and searched.fingerprint != stored.fingerprint:
-        raise TourError(
-            f"the vectors in {vectors} come from {stored.encoder} and the index {index} from {searched.encoder}; "
-            "both must come from the same encoder."
-        )
+        raise TourError(f"{vectors} comes from the encoder {stored.encoder} and {index} from {searched.encoder}.")

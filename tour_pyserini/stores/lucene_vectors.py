@@ -7,7 +7,7 @@ codes, Lucene keeps the floats beside them: twice the hits are found, and put in
 import importlib
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.pyserini import ensure_java
 
-EF_SEARCH = 100  # Pyserini's default
+_EF_SEARCH = 100  # Pyserini's default
 _VECTOR, _DOCID = "vector", "id"  # the names that Anserini gives to fields
 _FORMAT = "PerFieldKnnVectorsFormat.format"
 
@@ -54,9 +54,7 @@ class LuceneVectors:
         fields = (segment.getFieldInfos().fieldInfo(_VECTOR) for segment, *_ in self._segments)
         field = next((found for found in fields if found is not None), None)
         if field is None or field.getVectorDimension() == 0 or field.getVectorEncoding().name() != "FLOAT32":
-            raise TourError(
-                f"{name} is a Lucene index without float vectors; if it is one of words, say --sparse {name}."
-            )
+            raise TourError(f"{name} is a Lucene index without float vectors; if it has words, say --sparse {name}.")
         self._function = field.getVectorSimilarityFunction().name()
         if self._function not in ("DOT_PRODUCT", "MAXIMUM_INNER_PRODUCT"):
             raise TourError(f"the Lucene index {name} ranks by {self._function}, not by inner product; build another.")
@@ -65,7 +63,7 @@ class LuceneVectors:
         if ef_search is not None and "Hnsw" not in self.kind:
             raise TourError(f"--ef-search is for HNSW indexes and {name} is {self.kind}; leave it out.")
         self._has_codes = "Quantized" in self.kind
-        self._effort = (ef_search or EF_SEARCH) if "Hnsw" in self.kind else 1
+        self._effort = (ef_search or _EF_SEARCH) if "Hnsw" in self.kind else 1
         self._query = _java("org.apache.lucene.search.KnnFloatVectorQuery")
         self._searcher = _java("org.apache.lucene.search.IndexSearcher")(reader)
         self.docids: Sequence[str] = _Docids(self._segments)
@@ -89,9 +87,8 @@ class LuceneVectors:
         """The index of a LuceneHnswDenseSearcher, with its efSearch, or of a LuceneFlatDenseSearcher."""
         java, effort = searcher.searcher, None
         if "Hnsw" in type(searcher).__name__:
-            effort = (
-                importlib.import_module("jnius").cast("io.anserini.search.HnswDenseSearcher$Args", java.args).efSearch
-            )
+            cast = importlib.import_module("jnius").cast
+            effort = cast("io.anserini.search.HnswDenseSearcher$Args", java.args).efSearch
         return cls(java.reader, str(searcher.index_dir), ef_search=effort)
 
     def search(self, vectors: Floats, k: int, *, threads: int = 1) -> Hits:
@@ -141,17 +138,6 @@ class LuceneVectors:
         return np.where(scores >= 1, scores - 1, 1 - 1 / np.maximum(scores, np.finfo(np.float32).tiny))
 
 
-class JavaEncoder:
-    """The encoder of one of Pyserini's Lucene searchers: an ONNX model that Anserini runs."""
-
-    def __init__(self, encoder: Any) -> None:
-        self._encoder = encoder
-
-    def encode(self, query: str, **_: Any) -> Floats:
-        """The vector [d] of a query."""
-        return np.array(self._encoder.encode(query), dtype=np.float32)
-
-
 class _Docids(Sequence[str]):
     """The docids of an index, by position."""
 
@@ -161,11 +147,7 @@ class _Docids(Sequence[str]):
     def __len__(self) -> int:
         return self._segments[-1][2] if self._segments else 0
 
-    @overload
-    def __getitem__(self, position: int) -> str: ...
-    @overload
-    def __getitem__(self, position: slice) -> list[str]: ...
-    def __getitem__(self, position: int | slice) -> str | list[str]:
+    def __getitem__(self, position: Any) -> Any:
         if isinstance(position, slice):
             return [self[one] for one in range(*position.indices(len(self)))]
         position = range(len(self))[position]
@@ -188,9 +170,7 @@ def _read_vectors(values: Any, documents: list[int]) -> list[list[float]]:
     places = values.iterator() if is_numbered else values
     for document in documents:
         if places.advance(document) != document:
-            raise TourError(
-                f"document {document} of a segment of the Lucene index has no vector; build the index again."
-            )
+            raise TourError(f"document {document} of a segment of the Lucene index has no vector; build it again.")
         rows.append(values.vectorValue(places.index()) if is_numbered else values.vectorValue())
     return rows
 

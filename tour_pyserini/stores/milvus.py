@@ -14,15 +14,14 @@ from tour_pyserini.stores.vector_database import FOREIGN, KEY_VARIABLE, Collecti
 from tour_pyserini.support.packages import import_optional
 
 _TEXT_BYTES = 65_535  # most bytes of a text field
-_KINDS = {"flat": ("FLAT", {}), "hnsw": ("HNSW", {"M": 16, "efConstruction": 200}), "ivf": ("IVF_FLAT", {"nlist": 128})}
+_KINDS = {"flat": ("FLAT", {}), "hnsw": ("HNSW", {"M": 16, "efC": 200}), "ivf": ("IVF_FLAT", {"nlist": 128})}
 _EF, _NPROBE = 128, 16
 _NAMES = {"efC": "efConstruction"}
 _BM25 = {"bm25_k1": 0.9, "bm25_b": 0.4}  # Pyserini's
 _FIELDS = {"docid": ["docid"], "vector": ["docid", "vector"], "passage": ["docid", "passage", "title"]}
 _UNAVAILABLE, _NOT_LOADED = 2, 101  # Milvus's own codes
 _SETTINGS = "tour_settings"
-_CONSISTENCY = "Strong"  # a search sees everything that was written before it
-_READING = {"consistency_level": _CONSISTENCY}
+_CONSISTENCY = {"consistency_level": "Strong"}  # a search sees everything that was written before it
 
 
 def connect(location: str, timeout: float) -> "_MilvusEngine":
@@ -65,7 +64,7 @@ class _MilvusEngine:
         if vectors is None or not index:
             return FOREIGN
         self._client.load_collection(name, **self._time)
-        rows = self._client.query(name, filter="", output_fields=["count(*)"], **_READING, **self._time)
+        rows = self._client.query(name, filter="", output_fields=["count(*)"], **_CONSISTENCY, **self._time)
         return CollectionState(
             dimension=int(vectors["params"]["dim"]),
             size=int(rows[0]["count(*)"]),
@@ -84,8 +83,7 @@ class _MilvusEngine:
         schema.add_field("fields", types.JSON)
         indexes = self._client.prepare_index_params()
         kind, defaults = _KINDS[address.kind]
-        given = {_NAMES.get(option, option): number for option, number in address.numbers.items()}
-        params = {option: given.get(option, default) for option, default in defaults.items()}
+        params = {_NAMES.get(name, name): address.numbers.get(name, default) for name, default in defaults.items()}
         indexes.add_index("vector", index_type=kind, metric_type="IP", params=self._params(params))
         if address.texts:
             schema.add_field("passage", types.VARCHAR, max_length=_TEXT_BYTES, enable_analyzer=bm25)
@@ -101,8 +99,8 @@ class _MilvusEngine:
             address.collection,
             schema=schema,
             index_params=indexes,
-            consistency_level=_CONSISTENCY,
             properties={_SETTINGS: settings},
+            **_CONSISTENCY,
             **self._time,
         )
 
@@ -113,11 +111,8 @@ class _MilvusEngine:
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Put passages into a collection, in place of earlier ones with the same ids."""
         for row in rows:
-            if row.passage is not None and len(row.passage.encode()) > _TEXT_BYTES:
-                raise TourError(
-                    f"document {row.docid!r} is longer than the {_TEXT_BYTES} bytes that Milvus keeps in a field; "
-                    "shorten it, or load without texts (texts=no) and search with --corpus."
-                )
+            if len((row.passage or "").encode()) > _TEXT_BYTES:
+                raise TourError(f"{row.docid!r} has more than {_TEXT_BYTES} bytes, Milvus's limit; load with texts=no.")
         names = ["id", "docid", "vector", "fields", *(["passage", "title"] if rows[0].passage is not None else [])]
         self._client.upsert(name, [{field: getattr(row, field) for field in names} for row in rows], **self._time)
 
@@ -146,20 +141,20 @@ class _MilvusEngine:
     def passing(self, name: str, ids: Sequence[int], wanted: Filter) -> Sequence[int]:
         """Those of the ids whose passages pass the filter, in any order."""
         expression = f"id in {list(ids)} and ({wanted.milvus()})"
-        options = {"filter": expression, "output_fields": ["id"], **_READING, **self._time}
+        options = {"filter": expression, "output_fields": ["id"], **_CONSISTENCY, **self._time}
         return [row["id"] for row in self._loaded(name, lambda: self._client.query(name, **options))]
 
     def _hits(
         self, name: str, data: list[Any], k: int, wanted: Filter | None, options: dict[str, Any]
     ) -> list[list[Row]]:
         expression = wanted.milvus() if wanted else ""
-        options = {"limit": k, "filter": expression, **options, **_READING, **self._time}
+        options = {"limit": k, "filter": expression, **options, **_CONSISTENCY, **self._time}
         found = self._loaded(name, lambda: self._client.search(name, data=data, **options))
         return [[Row(hit["id"], **_values(hit["entity"]), score=hit["distance"]) for hit in hits] for hits in found]
 
     def get(self, name: str, ids: Sequence[int], *, what: str) -> list[Row]:
         """Passages by id, in any order."""
-        options = {"output_fields": _FIELDS[what], **_READING, **self._time}
+        options = {"output_fields": _FIELDS[what], **_CONSISTENCY, **self._time}
         rows = self._loaded(name, lambda: self._client.get(name, list(ids), **options))
         return [Row(row["id"], **_values(row)) for row in rows]
 

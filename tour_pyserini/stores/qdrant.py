@@ -5,7 +5,7 @@ import io
 import os
 import pickle
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +94,11 @@ class _QdrantEngine:
             payload |= {} if row.passage is None else {"passage": row.passage, "title": row.title}
         vectors = [row.vector.tolist() for row in rows]
         points = self._models.Batch(ids=[row.id for row in rows], vectors=vectors, payloads=payloads)
-        with _write_quickly(self._client, name):
-            self._client.upsert(name, points, wait=True)
+        # A local client commits every point by itself, and each commit would wait for the disk; a killed process loses
+        # nothing without that. A server, or a client of another version, has no such database.
+        with contextlib.suppress(AttributeError):
+            self._client._client.collections[name].storage.storage.execute("PRAGMA synchronous = OFF")
+        self._client.upsert(name, points, wait=True)
 
     def finish(self, name: str) -> None:
         """Nothing is left to do: each request was answered when its points could be searched."""
@@ -174,25 +177,7 @@ def _check_points(folder: Path) -> None:
                 for (point,) in database.execute("SELECT point FROM points"):
                     _PointReader(io.BytesIO(point)).load()
         except Exception as error:  # damaged pickles raise errors of many types
+            reason = first_line(error)[:200]
             raise TourError(
-                f"{file} does not hold the points of a Qdrant collection ({first_line(error):.200}); "
-                "delete its folder and load the collection again."
+                f"{file} does not hold points of Qdrant ({reason}); delete its folder and load again."
             ) from error
-
-
-@contextlib.contextmanager
-def _write_quickly(client: Any, name: str) -> Iterator[None]:
-    """In this block, a local client does not wait for the disk after each point, but at the end.
-
-    It commits every point by itself, and each commit would wait for the disk. A killed process loses nothing.
-    """
-    local = getattr(getattr(client, "_client", None), "collections", {}).get(name)
-    database = getattr(getattr(local, "storage", None), "storage", None)
-    if not isinstance(database, sqlite3.Connection):  # a server, or a client of another version
-        yield
-        return
-    database.execute("PRAGMA synchronous = OFF")
-    try:
-        yield
-    finally:
-        database.execute("PRAGMA synchronous = FULL")

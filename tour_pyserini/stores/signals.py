@@ -45,12 +45,11 @@ attribute `by_id` that is true gets the queries' ids in place of their texts."""
 
 HITS = 1000
 """Documents that a signal is asked for. Their number does not depend on the hits of a run, so neither do scores."""
-IMPACT = "impact:"
-"""The beginning of a signal whose words have learnt weights."""
 ENGLISH = "en"
-UNSTEMMED = ("bn", "ja", "ko", "sw", "te", "th", "uk", "vi", "yo", "zh", "none")
-"""Languages without a stemmer of Snowball's: every word counts as it is written."""
 
+_IMPACT = "impact:"  # the beginning of a signal whose words have learnt weights
+# Languages without a stemmer of Snowball's: every word counts as it is written.
+_UNSTEMMED = ("bn", "ja", "ko", "sw", "te", "th", "uk", "vi", "yo", "zh", "none")
 _BM25 = {"k1": 0.9, "b": 0.4, "method": "lucene"}  # Pyserini's k1 and b, and Lucene's formula
 # The names of bm25s's lists of stop words; in other languages, every word counts.
 _STOPWORDS = {
@@ -70,15 +69,12 @@ def check_signal(spec: str) -> None:
     """Refuse a signal that does not exist, without opening it and without importing Pyserini."""
     if store_address(spec):
         return  # it is asked for the collection when it is opened
-    if spec.startswith(IMPACT):
+    if spec.startswith(_IMPACT):
         spec = _impact_index(spec)[0]
     path = Path(spec)
     if path.exists():
         if not has_bm25(path) and not is_lucene_index(path):
-            raise TourError(
-                f"{path} has neither a BM25 index nor a Lucene index; build the first with "
-                "python -m tour_pyserini.index --bm25."
-            )
+            raise TourError(f"{path} has neither a BM25 index nor a Lucene index; build the first with index --bm25.")
     elif path.is_absolute() or not may_be_prebuilt(spec):
         raise TourError(f"--sparse {spec}: there is no such folder and no prebuilt index with this name.")
 
@@ -102,33 +98,32 @@ def open_signal(spec: Any) -> Signal:
         from tour_pyserini.stores.vector_collection import CollectionStore
 
         return _CollectionSignal(CollectionStore.open(address))
-    if str(spec).startswith(IMPACT):
-        return LuceneSignal(_open_impact(*_impact_index(str(spec))).search)
+    if str(spec).startswith(_IMPACT):
+        return _open_impact(str(spec))
     return _Bm25Index(Path(spec)) if has_bm25(Path(spec)) else LuceneSignal(open_lucene(os.fspath(spec)).search)
 
 
 def _impact_index(spec: str) -> tuple[str, str]:
     """Index and encoder of `impact:INDEX?encoder=NAME`."""
-    index, _, encoder = spec.removeprefix(IMPACT).partition("?encoder=")
+    index, _, encoder = spec.removeprefix(_IMPACT).partition("?encoder=")
     if not index or not encoder:
-        raise TourError(f"--sparse {spec} does not say index and encoder: write {IMPACT}INDEX?encoder=NAME.")
+        raise TourError(f"--sparse {spec} does not say index and encoder: write {_IMPACT}INDEX?encoder=NAME.")
     return index, encoder
 
 
-def _open_impact(index: str, encoder: str) -> Any:
+def _open_impact(spec: str) -> Signal:
     """Pyserini's LuceneImpactSearcher on a folder or a prebuilt index, with one of Pyserini's encoders of words."""
+    index, encoder = _impact_index(spec)
     searcher = open_lucene(index, "LuceneImpactSearcher", encoder)
     if searcher.query_encoder is None:
-        raise TourError(
-            f"{IMPACT}{index}: Pyserini does not recognise the encoder {encoder} by its name "
-            "(unicoil, splade, slim; or a file of encoded queries, .jsonl)."
-        )
-    return searcher
+        kinds = "unicoil, splade, slim; or a file of encoded queries, .jsonl"
+        raise TourError(f"{_IMPACT}{index}: Pyserini does not recognise the encoder {encoder} by its name ({kinds}).")
+    return LuceneSignal(searcher.search)
 
 
 def signal_files(spec: Any) -> str | None:
     """What identifies a signal in the record of a run: a folder or a prebuilt name; None for a function."""
-    if not isinstance(spec, str | os.PathLike):
+    if callable(spec):
         return None
     return str(Path(spec) / BM25_FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
 
@@ -216,7 +211,7 @@ class Words:
     but for the lower case of I in Turkish. bm25s's own tokenizer knows neither these scripts nor compatible forms.
 
     Args:
-        language: the ISO 639-1 code of a language that Snowball stems, or one of `UNSTEMMED`.
+        language: the ISO 639-1 code of a language that Snowball stems, or one of `none`.
 
     Raises:
         TourError: if the language is not known, or the extra `bm25` is not installed.
@@ -234,12 +229,10 @@ class Words:
         try:
             # Snowball knows longer names too. A stemmer must not be shared by threads.
             code = language if len(language) == 2 else ""
-            self._stem: Any = str if language in UNSTEMMED else stemmers.Stemmer(code).stemWord
+            self._stem: Any = str if language in _UNSTEMMED else stemmers.Stemmer(code).stemWord
         except KeyError:
-            raise TourError(
-                f"the language {language!r} is not known; give the ISO 639-1 code of one that Snowball stems "
-                f"(en, de, fr, ...), or one of {', '.join(UNSTEMMED)}."
-            ) from None
+            known = f"the ISO 639-1 code of one that Snowball stems (en, de, fr, ...), or {', '.join(_UNSTEMMED)}"
+            raise TourError(f"the language {language!r} is not known; give {known}.") from None
 
     def __call__(self, text: str) -> list[str]:
         """The words, in the order of the text."""
@@ -269,16 +262,11 @@ def write_bm25(passages: Iterable[str], folder: Path, *, language: str = ENGLISH
         passages: their texts.
         folder: where the files go.
         language: the code of their language.
-
-    Raises:
-        TourError: if no passage has a word.
     """
     words = Words(language)
     # Words get their numbers in the order in which they are met: the same corpus gives the same files.
     vocabulary: dict[str, int] = {}
     ids = [[vocabulary.setdefault(word, len(vocabulary)) for word in words(passage)] for passage in passages]
-    if not vocabulary:
-        raise TourError("BM25 finds passages by their words and no passage has any; leave out --bm25.")
     model = _bm25s().BM25(**_BM25)
     model.index((ids, vocabulary), create_empty_token=False, show_progress=False)
     model.save(str(folder), show_progress=False)
@@ -295,7 +283,7 @@ class _Bm25Index:
         absent: the score of a document that shares no word with the query.
 
     Raises:
-        TourError: if it is damaged, or does not fit the folder's documents.
+        TourError: if it is damaged.
     """
 
     absent = 0.0
@@ -303,15 +291,9 @@ class _Bm25Index:
     def __init__(self, index: Path) -> None:
         self.__name__, folder = f"BM25 of {index}", index / BM25_FOLDER
         check_checksums(folder, BM25_RECORD, sorted(path.name for path in folder.iterdir()))
-        record = read_json_object(folder / BM25_RECORD)
-        settings = record.get("settings") or {}
-        self._language: str = settings.get("language", "")
-        if settings != {**_BM25, "language": self._language}:
-            raise TourError(f"{folder} was made by another version, with other settings; build it again.")
+        self._language: str = read_json_object(folder / BM25_RECORD)["settings"]["language"]
         self._model = _bm25s().BM25.load(str(folder), mmap=True, show_progress=False)
         self.docids: Sequence[str] = Docids.read(index / "docid")
-        if not record.get("documents") == self._model.scores["num_docs"] == len(self.docids):
-            raise TourError(f"{folder} is damaged: it has not one document per line of `docid`; build it again.")
 
     def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[Floats]]:
         """At most k docids of each query that share a word with it, best first, and their scores."""
@@ -395,10 +377,7 @@ def _found(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[st
                 f"must return at most {k} docids, none twice, and a finite score of each."
             )
         if unknown := [docid for docid in docids if docid not in positions]:
-            raise TourError(
-                f"{_name(signal)} found the document {unknown[0]!r}, which the index does not have; "
-                "both must be built from the same corpus."
-            )
+            raise TourError(f"{_name(signal)} found the document {unknown[0]!r}, which the index does not have.")
         order = np.argsort(-scores, kind="stable")
         ids[row, :count] = np.array([positions[docid] for docid in docids], dtype=np.int64)[order]
         values[row, :count] = scores[order]

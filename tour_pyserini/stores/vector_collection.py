@@ -1,7 +1,6 @@
 """A collection of a vector database as a store: loading it, searching it in exact order, its docids and passages."""
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
@@ -17,6 +16,7 @@ from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, S
 
 _ROW_BYTES = 1024  # what a docid and the names of fields take in an answer, roughly
 _PASSAGE_BYTES = 65_535  # the longest passage that Milvus keeps
+_KEPT = 10_000  # passages
 
 
 class CollectionStore:
@@ -38,11 +38,12 @@ class CollectionStore:
 
     exact = True
 
-    def __init__(self, address: StoreAddress, engine: Engine, state: CollectionState) -> None:
+    def __init__(
+        self, address: StoreAddress, engine: Engine, state: CollectionState, settings: Mapping[str, Any]
+    ) -> None:
         """Use a collection that has been checked; `open` checks it."""
-        self.address, self.state, self.engine = address, state, engine
+        self.address, self.state, self.engine, self.settings = address, state, engine, settings
         self.dimension, self.size = state.dimension, state.size
-        self.settings: Mapping[str, Any] = json.loads(state.settings)
         self.docids = _StoredDocids(self)
         self.texts = _StoredTexts(self) if self.settings["store"]["texts"] else None
         self._last: tuple[Ids, Floats] = np.empty(0, dtype=np.int64), np.empty((0, state.dimension), dtype=np.float32)
@@ -59,16 +60,12 @@ class CollectionStore:
         load = f"load it with python -m tour_pyserini.index --index {address}"
         if state is None:
             raise TourError(f"{address} does not exist; {load}.")
-        if not _is_ours(state):
-            raise TourError(
-                f"{address} was made by another program; {load}, under another name, or search it by a store of your "
-                "own (docs/extending.md)."
-            )
-        store = cls(address, engine, state)
-        documents = store.settings["documents"]
-        if state.size != documents:
-            raise TourError(f"{address} holds {state.size} of {documents} documents; {load} to go on.")
-        return store
+        settings = _settings_of(state)
+        if settings is None:
+            raise TourError(f"{address} was made by another program; {load}, under another name.")
+        if state.size != settings["documents"]:
+            raise TourError(f"{address} holds {state.size} of {settings['documents']} documents; {load} to go on.")
+        return cls(address, engine, state, settings)
 
     def description(self) -> dict[str, Any]:
         """What the record of a run says of it: engine, dimension, size, kind of index, whether searches are exact."""
@@ -149,8 +146,6 @@ class CollectionStore:
         for start in range(0, len(ids), step):
             part = ids[start : start + step]
             found |= {row.id: row for row in self.engine.get(self.address.collection, part, what=what)}
-        if missing := [id_ for id_ in ids if id_ not in found]:
-            raise TourError(f"{self.address} has no passage {missing[0]} any more; load it again.")
         return [found[id_] for id_ in ids]
 
     @property
@@ -177,21 +172,19 @@ class CollectionStore:
         if not hits:
             return False
         found, vectors = np.array([hit.id for hit in hits], dtype=np.int64), np.stack([hit.vector for hit in hits])
-        if not 0 <= int(found.min()) <= int(found.max()) < self.size:
-            raise TourError(f"{self.address} was changed since it was loaded: it gives ids outside it; load it again.")
         best, exact, rounding = rank_exactly(query, found, vectors)
         count = min(len(ids), len(best))
         ids[:count], similarities[:count] = best[:count], exact[:count]
         return float(exact[count - 1]) <= min(hit.score for hit in hits) + rounding
 
 
-def _is_ours(state: CollectionState) -> bool:
-    """Whether the index command made a collection."""
+def _settings_of(state: CollectionState) -> dict[str, Any] | None:
+    """What the index command loaded a collection with; None if another program made it."""
     try:
         settings = json.loads(state.settings)
     except ValueError:
-        return False
-    return isinstance(settings, dict) and {"documents", "encoder_fingerprint", "store"} <= settings.keys()
+        return None
+    return settings if isinstance(settings, dict) and "encoder_fingerprint" in settings else None
 
 
 class _StoredWithin:
@@ -260,37 +253,28 @@ class _StoredDocids(Sequence[str]):
 
 
 class _StoredTexts(Mapping[str, str]):
-    """Docid to passage, for a collection that holds the texts; passages are asked for many at a time.
-
-    Each thread has its own passages, so that none forgets what another one will read next.
-    """
+    """Docid to passage, for a collection that holds the texts; passages are asked for many at a time."""
 
     def __init__(self, store: CollectionStore) -> None:
         self._store = store
-        self._of_thread = threading.local()
+        self._known: dict[str, Passage] = {}  # replaced, never changed: another thread may read it
 
     def load(self, docids: Sequence[str]) -> None:
-        """Fetch the passages that this thread will read next, in one request; its earlier ones are forgotten."""
-        known = {docid: self._known[docid] for docid in docids if docid in self._known}
-        self._of_thread.known = known | self._fetch([docid for docid in docids if docid not in known])
+        """Fetch the passages that will be read next, in one request; when many are kept, earlier ones are forgotten."""
+        known = self._known if len(self._known) < _KEPT else {}
+        self._known = known | self._fetch([docid for docid in docids if docid not in known])
 
     def __getitem__(self, docid: str) -> str:
-        known = self._known
-        if docid not in known:
-            known |= self._fetch([docid])
-        if docid not in known:
+        passage = self._known.get(docid) or self._fetch([docid]).get(docid)
+        if passage is None:
             raise UnknownDocument(docid, self._store.address)
-        return known[docid]
+        return passage
 
     def __len__(self) -> int:
         return self._store.size
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._store.docids)
-
-    @property
-    def _known(self) -> dict[str, Passage]:
-        return self._of_thread.__dict__.setdefault("known", {})
 
     def _fetch(self, docids: Sequence[str]) -> dict[str, Passage]:
         """The passages of those docids that the collection has."""
@@ -335,14 +319,12 @@ class CollectionLoading:
             self.engine.create(address, settings["dimension"], json.dumps(now), bm25=bm25)
             self.done = 0
             return
-        if not _is_ours(state):
+        before = _settings_of(state)
+        if before is None:
             raise TourError(f"{address} was made by another program; choose another name.")
-        before = json.loads(state.settings)
         if other := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
-            raise TourError(
-                f"{address} was loaded with another {other[0]} ({before.get(other[0])!r:.100}, now "
-                f"{now.get(other[0])!r:.100}); use the same again, choose another name, or delete the collection."
-            )
+            was = f"{before.get(other[0])!r:.100}, now {now.get(other[0])!r:.100}"
+            raise TourError(f"{address} was loaded with another {other[0]} ({was}); choose another name, or delete it.")
         if state.size == settings["documents"]:
             raise TourError(f"{address} is complete already; choose another name, or delete it.")
         self.done = state.size - state.size % settings["chunk"]

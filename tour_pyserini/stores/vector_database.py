@@ -24,13 +24,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-ENGINES: Mapping[str, Sequence[str]] = {
-    **{"milvus": ("flat", "hnsw", "ivf"), "qdrant": ("flat", "hnsw"), "pgvector": ("flat", "hnsw")}
-}
-"""The engines, each a module of this package, and the kinds of index that each of them has."""
 KEY_VARIABLE = "TOUR_PYSERINI_STORE_KEY"
 """The environment variable that holds the key of a server, where it asks for one."""
 
+_KINDS = {"milvus": ("flat", "hnsw", "ivf"), "qdrant": ("flat", "hnsw"), "pgvector": ("flat", "hnsw")}
 _NUMBERS = ("M", "efC", "ef", "nlist", "nprobe")
 _OPTIONS = ("collection", "kind", *_NUMBERS, "texts", "timeout")
 _EXAMPLES = {
@@ -42,8 +39,7 @@ ADDRESSES = ", ".join(_EXAMPLES.values())
 """What addresses look like, for help texts."""
 _RETRIES = 5  # of a request that failed because the engine was away
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_ADDRESS = re.compile(r"(?P<engine>milvus|qdrant):(?P<place>[^?]*)(\?(?P<options>.*))?", re.DOTALL)
-_POSTGRES = re.compile(r"(?P<place>postgres(ql)?://[^?#]*)(\?(?P<options>[^#]*))?(#(?P<table>.*))?")
+_ADDRESS = re.compile(r"(milvus|qdrant|postgres(?:ql)?):(.*)", re.DOTALL)
 _PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=")
 _SERVER = re.compile(r"(https?:)?//([^/?#@\s]+)(?:/([^/?#\s]*))?")
 
@@ -86,14 +82,16 @@ def store_address(index: Any) -> StoreAddress | None:
         >>> store_address("milvus://db.example.org:19530/wiki").location
         'http://db.example.org:19530'
     """
-    found = (_POSTGRES.fullmatch(index) or _ADDRESS.fullmatch(index)) if isinstance(index, str) else None
+    found = _ADDRESS.fullmatch(index) if isinstance(index, str) else None
     if found is None or Path(index).exists():
         return None
-    parts = found.groupdict()
-    engine, place = parts.get("engine", "pgvector"), parts["place"]
-    given = parse_qsl(parts["options"] or "", keep_blank_values=True)
-    options, others = ({k: v for k, v in given if (k in _OPTIONS) == ours} for ours in (True, False))
-    collection = options.get("collection") or parts.get("table") or ""
+    (engine, rest), table = found.groups(), ""
+    if engine not in _KINDS:
+        engine, (rest, _, table) = "pgvector", index.partition("#")
+    place, _, query = rest.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    others = {name: value for name, value in options.items() if name not in _OPTIONS}
+    collection = options.get("collection", table)
     if engine == "pgvector":
         place += f"?{urlencode(others)}" if others else ""
         if _PASSWORD.search(place):
@@ -106,20 +104,14 @@ def store_address(index: Any) -> StoreAddress | None:
             raise TourError(f"{index} has no address of a server: write {engine}://HOST:PORT/COLLECTION.")
         place, collection = f"{server[1] or 'http:'}//{server[2]}", collection or server[3] or ""
     if not place or not _NAME.fullmatch(collection):
-        raise TourError(
-            f"{index} does not name a collection: write {_EXAMPLES[engine]}; a name has at most 63 letters, digits and "
-            "_, and begins with none of the digits."
-        )
-    chosen = {"kind": "flat", "texts": "yes", **options}
-    for name, words in (("kind", ENGINES[engine]), ("texts", ("yes", "no"))):
-        if chosen[name] not in words:
-            raise TourError(f"{index}: the {name} of a collection is {' or '.join(words)}, not {chosen[name]!r}.")
-    for name in (*_NUMBERS, "timeout"):
-        if not re.fullmatch(r"0*[1-9][0-9]{0,8}", options.get(name, "1")):
-            raise TourError(f"{index}: {name} is a whole number of at least 1, not {options[name]!r}.")
+        allowed = "at most 63 letters, digits and _, and no digit first"
+        raise TourError(f"{index} does not name a collection: write {_EXAMPLES[engine]}; a name has {allowed}.")
+    kind = options.get("kind", "flat")
+    if kind not in _KINDS[engine]:
+        raise TourError(f"{index}: the kind of a collection is {' or '.join(_KINDS[engine])}, not {kind!r}.")
     numbers = {name: int(options[name]) for name in _NUMBERS if name in options}
     timeout = float(options.get("timeout", 30))
-    return StoreAddress(engine, place, collection, chosen["kind"], numbers, chosen["texts"] == "yes", timeout)
+    return StoreAddress(engine, place, collection, kind, numbers, options.get("texts") != "no", timeout)
 
 
 class Row(NamedTuple):
@@ -228,8 +220,9 @@ def _connect(engine: str, location: str, timeout: float) -> Engine:
     except TourError:
         raise
     except Exception as error:  # clients raise errors of many types
+        reason = first_line(error)[:200]
         raise TourError(
-            f"{engine} cannot be opened at {location} ({first_line(error):.200}); start it or check the address."
+            f"{engine} cannot be opened at {location} ({reason}); start it or check the address."
         ) from error
     atexit.register(opened.close)
     return opened
@@ -256,9 +249,9 @@ class _PatientEngine:
                 if not self._engine.is_temporary(error):
                     raise TourError(f"{self._address} refuses a request ({reason}).") from error
                 if attempt == _RETRIES:
+                    tries = f"{attempt + 1} tries ({reason})"
                     raise TourError(
-                        f"{self._address} gave no answer in {attempt + 1} tries ({reason}); start it again, then run "
-                        "the command again: labels that were bought are kept."
+                        f"{self._address} gave no answer in {tries}; start it again: labels are kept."
                     ) from error
             wait = back_off(attempt)
             log.warning("%s: %s; trying again in %.1f s", self._address, reason, wait)

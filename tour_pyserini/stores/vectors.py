@@ -14,7 +14,6 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.data.input_files import read_lines
-from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import VECTORS_HINT, FaissIndex, VectorLookup
 from tour_pyserini.stores.filters import Within, search_within
@@ -24,16 +23,13 @@ from tour_pyserini.support.files import atomic_write, cache_home, file_state
 
 log = logging.getLogger(__name__)
 
-REORDERED = 1000
-"""Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact."""
-OpenSource = Callable[..., VectorLookup]
-"""Called as `open_source(rest, docids=docids, dimension=d)`."""
-
+# Hits of the compressed index that are re-ordered: its first 1,000 hits are cheap, but their order is not exact.
+_REORDERED = 1000
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
-_sources: dict[str, OpenSource] = {}
+_sources: dict[str, Callable[..., VectorLookup]] = {}
 
 
-def register_vector_source(name: str, open_source: OpenSource) -> None:
+def register_vector_source(name: str, open_source: Callable[..., VectorLookup]) -> None:
     """Add a source of candidate vectors, which `open_vectors` and `--vectors` then know as `NAME:REST`.
 
     Args:
@@ -54,10 +50,7 @@ def register_vector_source(name: str, open_source: OpenSource) -> None:
         TourSearcher(searcher, reranker, texts, vectors="array:vectors.npy")
     """
     if not _NAME.fullmatch(name) or name in ("encode", *_sources):
-        raise TourError(
-            f"a vector source cannot have the name {name!r}: give a letter, then letters, digits, _, - or ., that are "
-            "not the name of another."
-        )
+        raise TourError(f"a vector source cannot have the name {name!r}: give a letter, then letters or digits.")
     _sources[name] = open_source
 
 
@@ -80,28 +73,24 @@ def open_vectors(spec: Any, *, store: Store, docids: Sequence[str]) -> VectorLoo
         name, _, rest = spec.partition(":")
         if _NAME.fullmatch(name):
             return _from_source(name, rest, docids=docids, dimension=store.dimension)
-    if isinstance(spec, str | Path):
-        return EncodedCorpus(Path(spec), docids=docids, dimension=store.dimension)
-    look_up: VectorLookup = spec
-    return look_up
+    return EncodedCorpus(Path(spec), docids=docids, dimension=store.dimension) if isinstance(spec, str | Path) else spec
 
 
 def _from_store(store: Store) -> VectorLookup:
     if isinstance(store, FaissIndex):
         store.fetch(np.zeros(1, dtype=np.int64))  # refused now rather than in the first update
         if not store.exact:
-            message = "the index (%s) gives back compressed vectors, so query updates are less exact; %s."
-            log.warning(message, store.kind, VECTORS_HINT)
+            log.warning(
+                "the index (%s) gives back compressed vectors: updates are less exact; %s.", store.kind, VECTORS_HINT
+            )
     return store.fetch
 
 
 def _from_source(name: str, rest: str, *, docids: Sequence[str], dimension: int) -> VectorLookup:
     """The vectors of a registered source, with a check of everything that it returns."""
     if name not in _sources:
-        known = f"registered: {', '.join(sorted(_sources))}" if _sources else "none is registered"
         raise TourError(
-            f"unknown vector source {name!r} ({known}), and there is no folder {name}:{rest}; "
-            "register the source first, or give another --vectors."
+            f"there is neither a folder {name}:{rest} nor a vector source {name!r}; register the source first."
         )
     look_up = _sources[name](rest, docids=docids, dimension=dimension)
 
@@ -109,8 +98,8 @@ def _from_source(name: str, rest: str, *, docids: Sequence[str], dimension: int)
         vectors = np.asarray(look_up(ids), dtype=np.float32)
         if vectors.shape != (len(ids), dimension) or not np.isfinite(vectors).all():
             raise TourError(
-                f"the vector source {name!r} returned an array of shape {list(vectors.shape)} for {len(ids)} positions "
-                f"from document {docids[int(ids[0])]!r} on; it must return {[len(ids), dimension]}, without NaN."
+                f"the vector source {name!r} returned an array of shape {list(vectors.shape)} or with NaN; it must "
+                f"return {[len(ids), dimension]} numbers."
             )
         return vectors
 
@@ -138,18 +127,13 @@ class EncodedCorpus:
         else:
             raise TourError(f"{folder} is not an encoded corpus: it has neither a FAISS index nor .jsonl files.")
         if stored_dimension != dimension:
-            raise TourError(
-                f"the encoded corpus {folder} has {stored_dimension} dimensions and the index {dimension}; "
-                "both must come from the same encoder."
-            )
+            raise TourError(f"the encoded corpus {folder} has {stored_dimension} dimensions and the index {dimension}.")
         self._rows: Ids | None = None  # [size] the row of each document of the index; None: both have the same order
         if stored != docids:
             self._rows = np.fromiter((stored.positions.get(docid, -1) for docid in docids), np.int64, len(docids))
             if (self._rows < 0).any():
                 missing = docids[int((self._rows < 0).argmax())]
-                raise TourError(
-                    f"the encoded corpus {folder} has no vector for document {missing!r} of the index; encode it too."
-                )
+                raise TourError(f"the encoded corpus {folder} has no vector for document {missing!r}; encode it too.")
 
     def __call__(self, ids: Ids) -> Floats:
         """The vectors of the documents at these positions."""
@@ -158,12 +142,10 @@ class EncodedCorpus:
 
 def _open_flat_index(folder: Path) -> tuple[VectorLookup, Docids, int]:
     """The vectors by row, the docids and the dimension of a flat FAISS index."""
-    index, docids = read_index_files(folder, PASSAGE_INDEX)
+    index, docids = read_index_files(folder)
     store = FaissIndex(index)
     if not (store.exact and store.readable):
-        raise TourError(
-            f"the encoded corpus {folder} is compressed too ({store.kind}); give the folder of a flat index."
-        )
+        raise TourError(f"the encoded corpus {folder} is compressed too ({store.kind}); give a flat index.")
     return store.fetch, docids, store.dimension
 
 
@@ -189,10 +171,7 @@ def _convert(files: list[Path], path: Path) -> None:
             docid = str(record.get("id", ""))
             if docid.split() != [docid]:
                 line.refuse("has no `id` without white space")
-            try:
-                vector = np.array(record.get("vector"), dtype=np.float64).astype(np.float32)
-            except (ValueError, TypeError):
-                vector = np.empty(0, dtype=np.float32)
+            vector = np.array(record.get("vector", ()), dtype=np.float64).astype(np.float32)
             dimension = dimension or vector.size
             if not vector.size or vector.shape != (dimension,) or not np.isfinite(vector).all():
                 line.refuse(f"has no `vector` of {dimension or 'finite'} numbers, as the first line has")
@@ -210,11 +189,11 @@ class _RefinedIndex:
 
     def search(self, queries: Floats, k: int, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d] with exact similarities; see `Store.search`."""
-        return self._refined(queries, self._index.search(queries, max(k, REORDERED), threads=threads), k)
+        return self._refined(queries, self._index.search(queries, max(k, _REORDERED), threads=threads), k)
 
     def search_within(self, queries: Floats, k: int, within: Within, *, threads: int = 1) -> Hits:
         """The same among the documents that pass a filter."""
-        found = search_within(self._index, queries, max(k, REORDERED), within, threads=threads)
+        found = search_within(self._index, queries, max(k, _REORDERED), within, threads=threads)
         return self._refined(queries, found, k)
 
     def _refined(self, queries: Floats, hits: Hits, k: int) -> Hits:
