@@ -83,5 +83,3 @@ def test_vectors_of_another_encoder_are_refused(index, tmp_path):
     change(other, encoder="models/bge", encoder_fingerprint="another")
     with pytest.raises(TourError, match="models/bge"):
         check_vectors(index, str(other))
-    with pytest.raises(TourError, match="--vectors is empty"):
-        check_vectors(index, "")

@@ -144,7 +144,6 @@ BAD = {
     "torch for a graph": (lambda case: {"reranker": "default"}, ["default", "torch", "onnx"]),
     "ef-search on a flat index": (lambda case: {"ef_search": 10}, ["HNSW"]),
     "diverging step": (lambda case: {"method": "hard", "learning_rate": 1e38}, ["diverged"]),
-    "no vectors": (lambda case: {"vectors": ""}, ["--vectors"]),
     "no corpus": (lambda case: {"corpus": None}, ["--corpus is missing", "reads the passages it labels"]),
     "no corpus to encode": (
         lambda case: {"corpus": None, "vectors": "encode", "method": "rocchio"},

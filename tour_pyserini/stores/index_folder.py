@@ -289,4 +289,5 @@ def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:
     """
     searched, stored = IndexSettings.read(index), IndexSettings.read(vectors)
     if searched and stored and searched.fingerprint != stored.fingerprint:
-        raise TourError(f"{vectors} comes from the encoder {stored.encoder} and {index} from {searched.encoder}.")
+        encoders = f"{vectors} comes from {stored.encoder} and {index} from {searched.encoder}"
+        raise TourError(f"{encoders}; both must come from the same encoder.")
