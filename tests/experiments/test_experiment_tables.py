@@ -76,8 +76,8 @@ def test_the_curves_of_each_kind_of_figure(experiment, rows):
         return Report(experiment, rows).curves(experiment.figures[name])
 
     # The second setup has one point of the sweep, which makes no curve.
-    assert shown("labels") == {letters: [("re-rank", [(3.0, 0.8), (6.0, 1.0)]), ("dense", [(0.0, pytest.approx(0.2))])]}
-    assert shown("swept")[letters][0].points == [(3.0, 0.8), (6.0, 1.0)]
+    assert shown("labels") == {letters: {"re-rank": [(3.0, 0.8), (6.0, 1.0)], "dense": [(0.0, pytest.approx(0.2))]}}
+    assert shown("swept")[letters]["re-rank"] == [(3.0, 0.8), (6.0, 1.0)]
 
 
 def test_rerankers_are_shown_line_by_line(tmp_path):

@@ -15,7 +15,6 @@ from tour_pyserini.support.files import atomic_replace
 
 GAIN, LOSS = "#009E73", "#D55E00"  # Okabe and Ito's green and vermilion, distinct for colour-blind readers
 _SUFFIXES = (".png", ".pdf", ".svg")
-_CROWDED = 80  # from this many queries on, bars have no gaps between them
 
 
 def check_picture(path: str | os.PathLike[str]) -> None:
@@ -51,50 +50,41 @@ def gains_svg(gained: Mapping[str, np.ndarray], *, baseline: str, measure: str) 
 
 
 def _gains_figure(gained: Mapping[str, np.ndarray], baseline: str, measure: str) -> Any:
-    from matplotlib.figure import Figure
-
-    columns = min(3, len(gained)) if len(gained) != 4 else 2
-    rows = math.ceil(len(gained) / columns)
-    figure = Figure(figsize=(0.6 + 4.2 * columns, 0.9 + 2.6 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).flat
-    for panel, (name, values) in zip(panels, gained.items(), strict=False):
-        _draw_gains_of(panel, name, values)
-    for panel in panels[len(gained) :]:
-        panel.set_axis_off()
+    figure, panels = figure_of(len(gained), share=True)
+    for panel, (name, values) in zip(panels, gained.items(), strict=True):
+        ordered = np.sort(values)[::-1]
+        for part, color in ((np.clip(ordered, 0, None), GAIN), (np.clip(ordered, None, 0), LOSS)):
+            panel.stairs(part, fill=True, color=color)
+        panel.axhline(0, color="black", linewidth=0.6)
+        wins, ties, losses = outcomes(ordered)
+        counts = f"{wins} won, {ties} tied, {losses} lost, mean {ordered.mean():+.4f}"
+        panel.set_title(f"{_short(name)}\n{counts}", fontsize=9, parse_math=False)
     figure.supxlabel("queries, from the largest gain to the largest loss", fontsize=10)
     figure.supylabel(f"gain in {measure}", fontsize=10)
     figure.suptitle(f"Gain over {_short(baseline)} by query", fontsize=10, parse_math=False)
     return figure
 
 
-def _draw_gains_of(panel: Any, name: str, values: np.ndarray) -> None:
-    ordered = np.sort(values)[::-1]
-    # Bars as one outline [left, left + gap, left + 1 - gap], which is much faster to draw than 1,000 bars.
-    gap = 0.1 if ordered.size < _CROWDED else 0.0
-    edges = np.append(np.add.outer(np.arange(ordered.size), [0, gap, 1 - gap]).ravel(), ordered.size)
-    for part, color in ((np.clip(ordered, 0, None), GAIN), (np.clip(ordered, None, 0), LOSS)):
-        panel.stairs(np.outer(part, [0, 1, 0]).ravel(), edges, fill=True, color=color, linewidth=0)
-    panel.axhline(0, color="black", linewidth=0.6)
-    wins, ties, losses = outcomes(ordered)
-    counts = f"{wins} won, {ties} tied, {losses} lost, mean {ordered.mean():+.4f}"
-    panel.set_title(f"{_short(name)}\n{counts}", fontsize=9, parse_math=False)
-    panel.margins(x=0.015)
-    panel.tick_params(labelsize=8)
-    panel.xaxis.get_major_locator().set_params(integer=True, nbins=5)
-    panel.spines[["top", "right"]].set_visible(False)
+def figure_of(count: int, *, share: bool = False) -> tuple[Any, list[Any]]:
+    """A figure of so many panels, three in a row, and the panels; with `share`, they have one scale upwards."""
+    from matplotlib.figure import Figure
+
+    columns = min(3, count)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(0.6 + 4.2 * columns, 0.9 + 2.6 * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, sharey=share, squeeze=False).flat)
+    for number, panel in enumerate(panels):
+        panel.tick_params(labelsize=8)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.set_axis_on() if number < count else panel.set_axis_off()
+    return figure, panels[:count]
 
 
 def _short(name: str, width: int = 48) -> str:
     return name if len(name) <= width else "..." + name[3 - width :]
 
 
-def save_picture(figure: Any, output: str | os.PathLike[str], *, dpi: int = 150) -> None:
-    """Write a figure, whole or not at all.
-
-    Args:
-        figure: a figure of matplotlib's.
-        output: its file; what it ends with (.png, .pdf, .svg) is its format, and PNG is the format without one.
-        dpi: pixels per inch.
-    """
+def save_picture(figure: Any, output: str | os.PathLike[str]) -> None:
+    """Write a figure of matplotlib's, whole or not at all, as PNG, PDF or SVG, as the file's name says."""
     with atomic_replace(output) as partial:
-        figure.savefig(partial, dpi=dpi, format=Path(output).suffix.lower().lstrip(".") or "png")
+        figure.savefig(partial, dpi=150, format=Path(output).suffix.lower().lstrip("."))

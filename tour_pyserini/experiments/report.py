@@ -6,13 +6,13 @@ table, and the comparisons with each baseline in one of their own.
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tour_pyserini.data.judgements import read_splits
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import BaselineComparison, compare_with_baseline, gains, pooled_gain
-from tour_pyserini.evaluation.pictures import save_picture
+from tour_pyserini.evaluation.pictures import figure_of, save_picture
 from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, number, split_table
 from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup, TableDefinition
 from tour_pyserini.experiments.measuring import Results, Scorers
@@ -35,13 +35,6 @@ POOLED = (
     "A cell: mean difference, its 95 % confidence interval by the bootstrap, and p of the paired randomisation test; "
     "each collection counts the same."
 )
-
-
-class _Curve(NamedTuple):
-    """Points (x, y) in order of x."""
-
-    title: str
-    points: Sequence[tuple[float, float]]
 
 
 class Report:
@@ -193,38 +186,56 @@ class Report:
                 against = f"{title}, against {titles[baseline]}"
                 yield Table([["condition", *measures], *body], title=against, legend=POOLED)
 
-    def curves(self, figure: FigureDefinition) -> dict[Setup, list[_Curve]]:
-        """The curves of each setup: one for each sweep, and a point for each line.
+    def curves(self, figure: FigureDefinition) -> dict[Setup, dict[str, list[tuple[float, float]]]]:
+        """Points (x, y) in order of x, by setup and title: for each sweep a curve, and for each line a point.
 
         Setups without any curve of two points are left out.
         """
-        panels = {}
+        panels, conditions = {}, self._experiment.conditions
         for setup, runs in self._results.items():
             points: dict[str, tuple[float, float]] = {}
             for name, run in runs.items():
-                swept = self._experiment.conditions[name].value or 0.0
-                x = swept if figure.kind == "sweep" else run.per_query("pairs")
+                x = conditions[name].value or 0.0 if figure.kind == "sweep" else run.per_query("pairs")
                 if x is not None and figure.measure in run.means:
                     points[name] = (x, run.means[figure.measure])
-            curves = []
-            for sweep in figure.curves:
-                of_sweep = [name for name in points if self._experiment.conditions[name].sweep == sweep]
-                title = self._experiment.sweeps[sweep].title
-                curves.append(_Curve(title, sorted(points[name] for name in of_sweep)))
-            curves += [_Curve(self._condition_titles[name], [points[name]]) for name in figure.lines if name in points]
-            if any(len(curve.points) > 1 for curve in curves):
+            curves = {
+                self._experiment.sweeps[sweep].title: sorted(
+                    points[name] for name in points if conditions[name].sweep == sweep
+                )
+                for sweep in figure.curves
+            }
+            curves |= {conditions[name].title: [points[name]] for name in figure.lines if name in points}
+            if any(len(curve) > 1 for curve in curves.values()):
                 panels[setup] = curves
         return panels
 
     def write_figures(self, folder: Path) -> Iterator[Path]:
-        """Draw the figures that have points."""
-        for name, figure in self._experiment.figures.items():
-            if panels := self.curves(figure):
-                swept = figure.kind == "sweep"
-                x = self._experiment.sweeps[figure.curves[0]].flag if swept else "labels per query"
-                titles = {setup: self._setup_title(setup) for setup in panels}
-                save_picture(_draw(figure, panels, titles, x), folder / f"{name}.png")
+        """Draw the figures that have points, with a panel for each setup."""
+        for name, definition in self._experiment.figures.items():
+            if panels := self.curves(definition):
+                save_picture(self._draw(definition, panels), folder / f"{name}.png")
                 yield folder / f"{name}.png"
+
+    def _draw(
+        self, definition: FigureDefinition, panels: Mapping[Setup, Mapping[str, Sequence[tuple[float, float]]]]
+    ) -> Any:
+        swept, drawn = definition.kind == "sweep", dict[str, Any]()
+        titles = list(dict.fromkeys(title for curves in panels.values() for title in curves))
+        figure, axes = figure_of(len(panels))
+        for panel, (setup, curves) in zip(axes, panels.items(), strict=True):
+            panel.set_title(self._setup_title(setup), fontsize=8, parse_math=False)
+            panel.set_xlabel(self._experiment.sweeps[definition.curves[0]].flag if swept else "labels per query")
+            panel.set_ylabel(definition.measure)
+            for title, points in curves.items():
+                number = titles.index(title)
+                color, marker = COLORS[number % len(COLORS)], MARKERS[number % len(MARKERS)]
+                if swept and len(points) == 1:
+                    drawn[title] = panel.axhline(points[0][1], color=color, linestyle=":")
+                elif points:
+                    (drawn[title],) = panel.plot(*zip(*points, strict=True), color=color, marker=marker, markersize=4)
+        figure.suptitle(definition.title, fontsize=10, parse_math=False)
+        figure.legend(drawn.values(), drawn, loc="outside lower center", ncols=min(3, len(panels)), fontsize=8)
+        return figure
 
 
 def _mean_line(measures: Sequence[str], runs: Sequence[MeasuredRun]) -> list[str]:
@@ -248,46 +259,3 @@ def _comparison(result: BaselineComparison) -> str:
 
 def _p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "<0.001"
-
-
-def _draw(
-    definition: FigureDefinition, panels: Mapping[Setup, Sequence[_Curve]], titles: Mapping[Setup, str], x: str
-) -> Any:
-    """One panel for each setup: a column for each collection, a row for each encoder, index and re-ranker."""
-    from matplotlib.figure import Figure
-
-    columns = list(dict.fromkeys(setup.collection for setup in panels))
-    rows = list(dict.fromkeys(setup[1:4] for setup in panels))
-    figure = Figure(figsize=(1.2 + 3.1 * len(columns), 1.6 + 2.4 * len(rows)), layout="constrained")
-    grid = figure.subplots(len(rows), len(columns), squeeze=False)
-    legend: dict[str, Any] = {}
-    names = list(dict.fromkeys(curve.title for curves in panels.values() for curve in curves))
-    for panel in grid.flat:
-        panel.set_axis_off()
-    for setup, curves in panels.items():
-        panel = grid[rows.index(setup[1:4])][columns.index(setup.collection)]
-        panel.set_axis_on()
-        panel.set_title(titles[setup], fontsize=8, parse_math=False)
-        panel.tick_params(labelsize=7)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.set_xlabel(x, fontsize=8, parse_math=False)
-        panel.set_ylabel(definition.measure, fontsize=8, parse_math=False)
-        if all(point[0].is_integer() for curve in curves for point in curve.points):
-            panel.xaxis.get_major_locator().set_params(integer=True)
-        for curve in curves:
-            if curve.points:
-                across = definition.kind == "sweep" and len(curve.points) == 1
-                legend[curve.title] = _draw_curve(panel, curve, names.index(curve.title), across=across)
-    figure.suptitle(definition.title, fontsize=10, parse_math=False)
-    legend_columns = max(1, min(4, len(legend), len(columns)))
-    figure.legend(legend.values(), legend, loc="outside lower center", ncols=legend_columns, fontsize=8, frameon=False)
-    return figure
-
-
-def _draw_curve(panel: Any, curve: _Curve, number: int, *, across: bool) -> Any:
-    """Draw a curve in the colour and with the marker of its number; across: one point as a horizontal line."""
-    color = COLORS[number % len(COLORS)]
-    if across:
-        return panel.axhline(curve.points[0][1], color=color, linestyle=":", linewidth=1.2)
-    xs, ys = zip(*curve.points, strict=True)
-    return panel.plot(xs, ys, color=color, marker=MARKERS[number % len(MARKERS)], markersize=4, linewidth=1.2)[0]
