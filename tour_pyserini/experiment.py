@@ -99,16 +99,10 @@ def _run_experiment(request: ExperimentRequest) -> int:
     if request.dry_run:
         planned = list(steps(experiment, chosen, locations, request.condition, write=False))
         _print(commands(experiment, planned, locations))
-    elif request.pack:
+        return 0
+    if request.pack:
         _log(_pack(experiment, chosen, locations))
-    else:
-        return _run_and_measure(request, path, experiment, chosen, locations)
-    return 0
-
-
-def _run_and_measure(
-    request: ExperimentRequest, path: Path, experiment: Experiment, chosen: Sequence[Setup], locations: Locations
-) -> int:
+        return 0
     if not (request.report or request.write_expected):
         planned = list(steps(experiment, chosen, locations, request.condition))
         made = make_runs(experiment, planned, locations, report=lambda line: _log([line]))
@@ -151,12 +145,11 @@ def _pack(experiment: Experiment, chosen: Sequence[Setup], locations: Locations)
 
 def _compare_with_expected(found: Sequence[Verdict]) -> int:
     """Print the scores that differ from the expected ones; return the exit code."""
-    for verdict in found:
-        if verdict.result in ("okish", "FAIL"):
-            measured = f"{verdict.setup} {verdict.condition} {verdict.measure}: {verdict.score:.4f}"
-            _print([f"{measured} [{verdict.result}] expected {verdict.expected:.4f}"])
-    results = ("ok", "okish", "FAIL", "new", "stale")
-    counts = {result: sum(verdict.result == result for verdict in found) for result in results}
+    for one in found:
+        if one.result in ("okish", "FAIL"):
+            measured = f"{one.setup} {one.condition} {one.measure}: {one.score:.4f}"
+            _print([f"{measured} [{one.result}] expected {one.expected:.4f}"])
+    counts = {result: sum(one.result == result for one in found) for result in ("ok", "okish", "FAIL", "new", "stale")}
     _print(["", f"scores as expected: {', '.join(f'{count} {result}' for result, count in counts.items())}"])
     if counts["stale"]:
         why = "the run, or what is expected, was made by another version of its method"

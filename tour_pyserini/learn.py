@@ -148,10 +148,11 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     if choice.gain <= 0 or choice.p > SIGNIFICANT:
         raise NoGain(choice, queries=len(rows), labels=data.count)
     (matrix,) = data.fit(data.targets(), [choice.ridge])
+    docids = hashlib.sha256("".join(f"{docid}\n" for docid in searcher.docids).encode()).hexdigest()
     about = {
         "encoder": opener.encoder_fingerprint(search),
         "reranker": reranker.fingerprint,
-        "index": {"name": request.index, "passages": store.size, "docids": _checksum(searcher.docids)},
+        "index": {"name": request.index, "passages": store.size, "docids": docids},
         "topics": {"name": request.topics, "queries": len(rows), "labels": data.count},
         "chosen": {**choice._asdict(), "sharpness": SHARPNESS, "background": len(data.background), "folds": FOLDS},
     }
@@ -212,13 +213,6 @@ def _folds(queries: Sequence[str]) -> Ids:
     return np.array(
         [int(hashlib.blake2b(query.encode("utf-8", "surrogatepass")).hexdigest(), 16) % FOLDS for query in queries]
     )
-
-
-def _checksum(docids: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for docid in docids:
-        digest.update(f"{docid}\n".encode())
-    return digest.hexdigest()
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,10 +1,13 @@
 """Measuring the runs of an experiment, and comparing their scores with the expected ones."""
 
-import json
+import math
 import os
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import yaml
 
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.judgements import read_qrels
@@ -167,17 +170,17 @@ def write_expected(
 
     Scores that were not measured stay.
     """
-    merged = {setup: dict(conditions) for setup, conditions in before.items()}
+    merged = {
+        setup: {condition: one.model_dump(exclude_unset=True) for condition, one in conditions.items()}
+        for setup, conditions in before.items()
+    }
     for setup, measured in results.items():
         for condition, run in measured.items():
+            scores = {measure: round(mean, 4) for measure, mean in run.means.items()}
             made = run.algorithm._asdict() if run.algorithm else {}
-            merged.setdefault(setup.name, {})[condition] = Expected.model_validate({**made, **run.means})
+            merged.setdefault(setup.name, {})[condition] = made | scores
     kept = Path(path).read_text(encoding="utf-8").split("\nexpected:")[0].rstrip("\n")
+    written = yaml.safe_dump(merged, sort_keys=False, default_flow_style=None, allow_unicode=True, width=math.inf)
     with atomic_write(path) as file:
         file.write(f"{kept}\n\nexpected:  # written by --write-expected; nothing may follow\n")
-        for name, conditions in merged.items():
-            file.write(f"  {name}:\n")
-            for condition, expected in conditions.items():
-                made_by = [f"method: {expected.method}, version: {expected.version}"] if expected.method else []
-                scores = [f"{json.dumps(measure)}: {score:.4f}" for measure, score in expected.scores.items()]
-                file.write(f"    {condition}: {{{', '.join([*made_by, *scores])}}}\n")
+        file.write(textwrap.indent(written, "  "))
