@@ -7,7 +7,7 @@ import pytest
 from own_loop import awaited
 from toy_collection import HashReranker
 
-from tour_pyserini import TourConfig, TourError, TourReranker
+from tour_pyserini import TourConfig, TourError, TourReranker, search_path
 
 haystack = pytest.importorskip("haystack")
 from haystack import Document, Pipeline, component  # noqa: E402
@@ -34,13 +34,11 @@ def test_documents_of_a_pipeline_are_the_searchers_hits(searcher):
     pipeline.add_component("retriever", TourRetriever(searcher, top_k=6))
     (found,) = pipeline.run({"retriever": {"query": "query 1"}}).values()
     assert awaited(pipeline.run_async({"retriever": {"query": "query 1"}})) == {"retriever": found}
-    hits = searcher.search("query 1", k=6)
-    documents = found["documents"]
-    assert [(one.id, one.score, one.content) for one in documents] == [(hit.docid, hit.score, hit.text) for hit in hits]
-    assert [one.meta["tour"]["rank"] for one in documents] == [1, 2, 3, 4, 5, 6]
-    assert documents[0].meta["tour"]["path"][-1]["stop"]
+    path = search_path(searcher, "query 1", 6)
+    expected = [(hit.docid, hit.score, hit.text, path.metadata(hit)) for hit in path.hits]
+    assert [(one.id, one.score, one.content, one.meta["tour"]) for one in found["documents"]] == expected
     (fewer,) = pipeline.run({"retriever": {"query": "query 1", "top_k": 2}}).values()
-    assert [one.id for one in fewer["documents"]] == [hit.docid for hit in hits[:2]]
+    assert [one.id for one in fewer["documents"]] == [hit.docid for hit in path.hits[:2]]
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "dot_product"])

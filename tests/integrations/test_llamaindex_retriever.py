@@ -6,7 +6,7 @@ import pytest
 from own_loop import awaited
 from toy_collection import HashReranker
 
-from tour_pyserini import TourConfig, TourError, TourReranker
+from tour_pyserini import TourConfig, TourError, TourReranker, search_path
 
 pytest.importorskip("llama_index.core")
 from llama_index.core import VectorStoreIndex
@@ -45,15 +45,11 @@ def index(toy):
 
 
 def test_nodes_are_the_searchers_hits(searcher):
-    retriever = TourRetriever(searcher, k=6)
-    found = retriever.retrieve("query 1")
-    hits = searcher.search("query 1", k=6)
-    assert [(one.node_id, one.score, one.text) for one in found] == [(hit.docid, hit.score, hit.text) for hit in hits]
-    told = found[0].metadata["tour"]
-    assert (told["docid"], told["rank"], told["score"]) == (hits[0].docid, 1, hits[0].score)
-    assert told["path"][-1]["stop"]
-    assert "tour" not in found[0].get_content(MetadataMode.LLM), "a language model reads the passage alone"
-    assert [one.node_id for one in awaited(retriever.aretrieve("query 1"))] == [hit.docid for hit in hits]
+    retriever, path = TourRetriever(searcher, k=6), search_path(searcher, "query 1", 6)
+    expected = [(hit.docid, hit.score, hit.text, path.metadata(hit)) for hit in path.hits]
+    for found in (retriever.retrieve("query 1"), awaited(retriever.aretrieve("query 1"))):
+        assert [(one.node_id, one.score, one.text, one.metadata["tour"]) for one in found] == expected
+        assert "tour" not in found[0].get_content(MetadataMode.LLM), "a language model reads the passage alone"
 
 
 def test_an_index_and_a_function_are_enough(index, searcher):

@@ -107,17 +107,16 @@ def test_vector_prf_is_pyserinis_rule(toy, topics):
         rule(Tour(dense)(topics))
 
 
-def test_a_rule_by_hand_and_without_passages():
-    frame = pd.DataFrame(
-        {
-            **{"qid": ["1", "1"], "query": ["a", "a"], "docno": ["x", "y"], "score": [2.0, 1.0], "rank": [0, 1]},
-            **{"query_vec": [np.float32([1, 0])] * 2, "doc_vec": [np.float32([0, 1]), np.float32([1, 1])]},
-        }
-    )
-    both = TourVectorPrf(config=TourConfig("average"))(frame)["query_vec"][0]
-    first = TourVectorPrf(config=TourConfig("average"), k=1)(frame)["query_vec"][0]
-    np.testing.assert_allclose(both, [2 / 3, 2 / 3], rtol=1e-6)  # the mean of the query and its documents
-    np.testing.assert_allclose(first, [1 / 2, 1 / 2], rtol=1e-6)
+def test_the_average_is_that_of_pyterrier_dr(toy, topics, tmp_path):
+    pyterrier_dr = pytest.importorskip("pyterrier_dr")
+    index = pyterrier_dr.FlexIndex(str(tmp_path / "index"), verbose=False)
+    index.index([{"docno": docno, "doc_vec": vector} for docno, vector in zip(toy.docids, toy.vectors, strict=True)])
+    queries = topics.assign(query_vec=[toy.encoder.table[query] for query in toy.queries])
+    results = (index.retriever(num_results=9) >> index.vec_loader())(queries)
+    ours = TourVectorPrf(config=TourConfig("average"), k=5)(results)
+    theirs = pyterrier_dr.AveragePrf(k=5)(results)
+    assert ours.columns.tolist() == theirs.columns.tolist()
+    np.testing.assert_allclose(np.stack(ours["query_vec"]), np.stack(theirs["query_vec"]), atol=1e-6)
 
 
 def test_results_of_any_retriever_are_ranked_anew(toy, topics, words):

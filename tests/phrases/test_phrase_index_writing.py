@@ -11,7 +11,7 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases import phrase_index_building as index_writing
 from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
-from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
+from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings, word_offsets
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 
 
@@ -31,13 +31,20 @@ def test_an_index_of_phrases_is_searched(encoder, corpus, tmp_path):
     opened, model = open_phrase_index(folder), load_phrase_encoder(encoder)
     assert opened.docids == [one["_id"] for one in DOCUMENTS]
     assert opened.vectors.dtype == np.float16 and isinstance(opened.vectors, np.memmap)
-    texts = {one["_id"]: one["text"] for one in DOCUMENTS}
-    query = model.encode("who was the king of the river?")
-    hits = PhraseSearcher(opened, model, open_texts(corpus)).search("who was the king of the river?", k=20)
-    assert len(hits) == 20
+    texts, searcher = {one["_id"]: one["text"] for one in DOCUMENTS}, PhraseSearcher(opened, model, open_texts(corpus))
+    query, question = model.encode("who was the king of the river?"), "who was the king of the river?"
+    hits = searcher.search(question, k=20)
+    assert len(hits) == 20 and [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     for hit in hits:
         assert texts[hit.docid][hit.begin : hit.end] == hit.text == hit.text.strip()
         assert hit.vector @ query == pytest.approx(hit.score, abs=1e-4)
+    assert [hit.text for hit in searcher.search(query, k=20)] == [hit.text for hit in hits]
+    names = [searcher.docids[id_] for id_ in searcher.find(query[None], phrases=20).ids[0].tolist()]
+    assert names == [f"{hit.docid}:{hit.begin}-{hit.end}" for hit in hits] and len({*names}) == 20
+    short = PhraseSearcher(opened, model, open_texts(corpus), max_words=2).search(question, k=50)
+    assert len(short) == 50 and all(len(word_offsets(hit.text)) <= 2 for hit in short)
+    with pytest.raises(TourError, match="encoder"):
+        searcher.search(np.zeros(3))
     few = read_settings(build_phrases(encoder, corpus, tmp_path / "few"))  # the encoder's own filter
     assert few["filter_threshold"] == -0.5 and 0 < few["rows"] < len(opened.rows)
 

@@ -1,4 +1,4 @@
-"""Searching phrases: the same lists as brute force over all spans, and hits with their offsets."""
+"""Searching phrases: the same lists as brute force over all spans."""
 
 import faiss
 import numpy as np
@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.data.texts import Passage
-from tour_pyserini.errors import TourError
 from tour_pyserini.phrases import phrase_searcher as module
-from tour_pyserini.phrases.phrase_index import ENDS, ROW, STARTS, PhraseIndex, token_rows, word_offsets
+from tour_pyserini.phrases.phrase_index import ENDS, ROW, STARTS, PhraseIndex
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
 
 
@@ -112,63 +110,3 @@ def test_inverted_files_find_the_best_phrase_with_its_exact_score(factory, monke
     # Scores are computed from the vectors, not from the compressed ones.
     same = got.ids[:, 0] == expected.ids[:, 0]
     assert got.similarities[same, 0] == pytest.approx(expected.similarities[same, 0], rel=1e-5)
-
-
-DOCUMENTS = {
-    "a": Passage("Prize", "The first prize went to Wilhelm Conrad Röntgen in 1901."),
-    "empty": Passage("Nothing", ""),
-    "b": Passage("", "👩‍👩‍👧 e\u0301tude by Cho\u0301pin: nobody stops"),
-}
-
-
-class OneHot:
-    """Every distinct word has its own dimension; a question is `first word|last word`."""
-
-    def __init__(self, texts):
-        found = {text[begin:end] for text in texts for begin, end in word_offsets(text)}
-        self.places = {word: i for i, word in enumerate(sorted(found))}
-
-    def of(self, word, weight=1.0):
-        return weight * np.eye(len(self.places), dtype=np.float32)[self.places[word]]
-
-    def encode_batch(self, questions):
-        return np.stack([np.concatenate([self.of(word, 3) for word in question.split("|")]) for question in questions])
-
-
-@pytest.fixture(scope="module")
-def searcher():
-    texts = {docid: passage.parts[1] for docid, passage in DOCUMENTS.items()}
-    encoder = OneHot(texts.values())
-    rows, vectors = [], []
-    for place, text in enumerate(texts.values()):
-        words = word_offsets(text)
-        each, tokens = token_rows(text, words, passage=place)
-        rows.append(each)
-        vectors += [encoder.of(text[slice(*words[token])]) for token in tokens]
-    vectors = np.array(vectors, dtype=np.float16)
-    return PhraseSearcher(PhraseIndex.in_memory(np.concatenate(rows), vectors, list(texts)), encoder, DOCUMENTS)
-
-
-def test_hits_say_what_and_where(searcher):
-    hits = searcher.search("Wilhelm|Röntgen", k=3)
-    best = hits[0]
-    assert (best.docid, best.text, best.score) == ("a", "Wilhelm Conrad Röntgen", 6.0)
-    assert DOCUMENTS["a"].parts[1][best.begin : best.end] == best.text
-    assert best.vector @ searcher.query_encoder.encode_batch(["Wilhelm|Röntgen"])[0] == best.score
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    assert searcher.search("👩‍👩‍👧|Cho\u0301pin")[0].text == "👩‍👩‍👧 e\u0301tude by Cho\u0301pin"
-    short = PhraseSearcher(searcher.tokens, searcher.query_encoder, DOCUMENTS, max_words=2)
-    assert all(len(hit.text.split()) <= 2 for hit in short.search("Wilhelm|Röntgen", k=50))
-    passages = searcher.find(searcher.query_encoder.encode_batch(["by|prize"]), passages=5)
-    found = [(hit.docid, hit.score) for hit in searcher.hits(passages.ids[0, :2], passages.similarities[0, :2])]
-    assert found == [("a", 3.0), ("b", 3.0)] and passages.ids[0, 2] == -1  # the empty one has no phrase
-
-
-def test_vectors_serve_as_queries_and_names_are_unique(searcher):
-    vector = searcher.query_encoder.encode_batch(["first|prize"])[0]
-    assert [hit.text for hit in searcher.search(vector, k=4)] == [hit.text for hit in searcher.search("first|prize", 4)]
-    ids = searcher.find(vector[None], phrases=100).ids[0]
-    names = [searcher.docids[id_] for id_ in ids[ids >= 0]]
-    assert len(set(names)) == len(names) and names[0] == "a:4-15"
-    with pytest.raises(TourError, match="encoder"):
-        searcher.search(np.zeros(3))
