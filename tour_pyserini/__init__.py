@@ -41,39 +41,32 @@ if TYPE_CHECKING:
 
     __version__: str
 
-_MODULES = {
-    "AdaptedQueryEncoder": "encoders.query_adapter",
-    "CachedReranker": "rerankers.score_cache",
-    "Costs": "support.costs",
-    "FaissSearcher": "searchers.pyserini_interfaces",
-    "Method": "core.method",
-    "PhraseSearcher": "phrases.phrase_searcher",
-    "QuerySignal": "stores.signals",
-    "Reranker": "rerankers.reranker",
-    "SearchPath": "searchers.search_path",
-    "TourConfig": "core.config",
-    "TourError": "errors",
-    "TourPhraseSearcher": "phrases.phrase_searcher",
-    "TourPrf": "searchers.pyserini_interfaces",
-    "TourQueryEncoder": "searchers.pyserini_interfaces",
-    "TourReranker": "searchers.list_reranker",
-    "TourSearcher": "searchers.searcher",
-    "load_document_encoder": "encoders.loading",
-    "load_phrase_encoder": "phrases.phrase_encoder",
-    "load_query_encoder": "encoders.loading",
-    "load_reranker": "rerankers.loading",
-    "method": "core.method",
-    "open_index": "searchers.searched_index",
-    "open_phrase_index": "phrases.phrase_index",
-    "open_texts": "data.texts",
-    "register_method": "core.method",
-    "register_reranker_kind": "rerankers.loading",
-    "register_run_format": "data.runs",
-    "register_vector_source": "stores.vectors",
-    "search_path": "searchers.search_path",
+_NAMES = {
+    "core.config": ("TourConfig",),
+    "core.method": ("Method", "method", "register_method"),
+    "data.runs": ("register_run_format",),
+    "data.texts": ("open_texts",),
+    "encoders.loading": ("load_document_encoder", "load_query_encoder"),
+    "encoders.query_adapter": ("AdaptedQueryEncoder",),
+    "errors": ("TourError",),
+    "phrases.phrase_encoder": ("load_phrase_encoder",),
+    "phrases.phrase_index": ("open_phrase_index",),
+    "phrases.phrase_searcher": ("PhraseSearcher", "TourPhraseSearcher"),
+    "rerankers.loading": ("load_reranker", "register_reranker_kind"),
+    "rerankers.reranker": ("Reranker",),
+    "rerankers.score_cache": ("CachedReranker",),
+    "searchers.list_reranker": ("TourReranker",),
+    "searchers.pyserini_interfaces": ("FaissSearcher", "TourPrf", "TourQueryEncoder"),
+    "searchers.search_path": ("SearchPath", "search_path"),
+    "searchers.searched_index": ("open_index",),
+    "searchers.searcher": ("TourSearcher",),
+    "stores.signals": ("QuerySignal",),
+    "stores.vectors": ("register_vector_source",),
+    "support.costs": ("Costs",),
 }
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = [*_MODULES]
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,17 +1,19 @@
 # PYTHON_ARGCOMPLETE_OK
 """Show, prune or merge cached scores."""
 
-import argparse
 import contextlib
 import itertools
+import math
 import sys
 from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
 from datetime import datetime
 
-from tour_pyserini.command import CommandParser, FlagParser, run
+from tour_pyserini.command import run
 from tour_pyserini.encoders.query_vectors import SqliteVectors
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS, Table
+from tour_pyserini.flags import Kinds, Request, option, parse_kind
 from tour_pyserini.rerankers.postgres_scores import PostgresScores, without_password
 from tour_pyserini.rerankers.score_cache import open_scores
 from tour_pyserini.support.files import query_cache, score_cache
@@ -25,82 +27,67 @@ EXAMPLES = """examples:
 _ROWS = 10_000  # merged at a time
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Run the command."""
-    args = _parser().parse_args(argv)
-    {"stats": _stats, "prune": _prune, "merge": _merge}[args.action](args)
+@dataclass(frozen=True, kw_only=True)
+class _CacheRequest(Request):
+    """Which cache is meant."""
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser("cache", description=__doc__, epilog=EXAMPLES)
-    actions = parser.add_subparsers(dest="action", required=True, parser_class=FlagParser)
-    commands = {
-        name: actions.add_parser(name, help=text, description=text)
-        for name, text in (
-            ("stats", "show how much is stored, the size of the files, and what belongs to each model"),
-            ("prune", "remove what belongs to some models, and make the files smaller"),
-            ("merge", "add the scores of other caches; what is there stays"),
-        )
-    }
-    for command in commands.values():
-        command.add_argument(
-            "--cache",
-            metavar="FILE",
-            help="one file, or postgresql://HOST/DATABASE (default: the files in the cache folder, scores.sqlite and "
-            "queries.sqlite; merge: the first)",
-        )
-    prune = commands["prune"]
-    prune.add_argument(
-        "--model",
-        action="append",
-        default=[],
-        help="only this model: a name, the beginning of a fingerprint, or `unknown`; may be given several times",
+    cache: str | None = option(
+        None,
+        "one file, or postgresql://HOST/DATABASE (default: the files in the cache folder, scores.sqlite and "
+        "queries.sqlite; merge: the first)",
     )
-    prune.add_argument(
-        "--unused-for", type=_days, metavar="DAYS", help="only models that were not used for this many days"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PruneRequest(_CacheRequest):
+    """What is removed."""
+
+    model: Sequence[str] = option((), "only these models: names, beginnings of fingerprints, or `unknown`")
+    unused_for: float | None = option(None, "only models that were not used for this many days")
+    dry_run: bool = option(False, "show what would be removed, but remove nothing")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.unused_for is not None and not 0 <= self.unused_for < math.inf:  # nan would choose everything
+            raise TourError(f"--unused-for is a number of days, not {self.unused_for}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MergeRequest(_CacheRequest):
+    """What is added."""
+
+    sources: Sequence[str] = option(
+        MISSING, "score caches whose scores are added: files, or postgresql://...", positional=True
     )
-    prune.add_argument("--dry-run", action="store_true", help="show what would be removed, but remove nothing")
-    commands["merge"].add_argument(
-        "sources", nargs="+", metavar="CACHE", help="score caches whose scores are added: files, or postgresql://..."
-    )
-    return parser
 
 
-def _days(text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = -1.0
-    if not 0 <= days < float("inf"):  # fewer than none would choose, and remove, everything
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
-    return days
-
-
-def _stats(args: argparse.Namespace) -> None:
-    for cache in _caches(args.cache):
+def _stats(request: _CacheRequest) -> None:
+    """Show how much is stored, the size of the files, and what belongs to each model."""
+    for cache in _caches(request.cache):
         models = cache.models()
         size = cache.size() / 2**20
         _print(f"{cache.name}: {sum(use.rows for use in models):,} {cache.rows}, {size:.1f} MiB", cache, models)
 
 
-def _prune(args: argparse.Namespace) -> None:
-    caches = _caches(args.cache)
-    found = {name: [one for one in caches if any(use.is_named(name) for use in one.models())] for name in args.model}
+def _prune(request: _PruneRequest) -> None:
+    """Remove what belongs to some models, and make the files smaller."""
+    caches = _caches(request.cache)
+    found = {name: [one for one in caches if any(use.is_named(name) for use in one.models())] for name in request.model}
     for cache in caches:
         # With several files, a name need not occur in each of them; one that occurs in none is refused by the first.
         models = [name for name, having in found.items() if cache in having or not having]
-        if args.model and not models:
+        if request.model and not models:
             continue
-        removed = cache.prune(models=models, unused_for=args.unused_for, dry_run=args.dry_run)
-        verb = "would be removed" if args.dry_run else "removed"
+        removed = cache.prune(models=models, unused_for=request.unused_for, dry_run=request.dry_run)
+        verb = "would be removed" if request.dry_run else "removed"
         _print(f"{cache.name}: {sum(use.rows for use in removed):,} {cache.rows} {verb}", cache, removed)
 
 
-def _merge(args: argparse.Namespace) -> None:
-    """Add the scores of some caches to another one; what is there stays, so doing it again changes nothing."""
-    target = args.cache or str(score_cache())
+def _merge(request: _MergeRequest) -> None:
+    """Add the scores of other caches; what is there stays, so doing it again changes nothing."""
+    target = request.cache or str(score_cache())
     read, present, before = 0, 0, _count(target)
-    for source in args.sources:
+    for source in request.sources:
         with contextlib.closing(open_scores(source, must_exist=True)) as cache:
             scores = cache.scores()
             while part := sorted(itertools.islice(scores, _ROWS)):  # by model
@@ -140,6 +127,15 @@ def _print(headline: str, cache: SqliteCache | PostgresScores, models: Sequence[
 def _row(use: ModelUse) -> list[str]:
     dates = (datetime.fromtimestamp(when).strftime("%Y-%m-%d") for when in (use.first_used, use.last_used))
     return [use.name or UNKNOWN, use.fingerprint[:24] or "-", f"{use.rows:,}", *dates]
+
+
+_ACTIONS: Kinds = {"stats": (_CacheRequest, _stats), "prune": (_PruneRequest, _prune), "merge": (_MergeRequest, _merge)}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    request, function = parse_kind("cache", _ACTIONS, argv, description=__doc__, epilog=EXAMPLES)
+    function(request)
 
 
 if __name__ == "__main__":

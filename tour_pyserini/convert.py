@@ -1,12 +1,11 @@
 # PYTHON_ARGCOMPLETE_OK
 """Convert judgements, runs, results and questions."""
 
-import argparse
 import json
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.answers import AnswerRequest, uses_patterns
-from tour_pyserini.command import CommandParser, FlagParser, run
+from tour_pyserini.command import run
 from tour_pyserini.data.input_files import first_field, is_column, read_lines
 from tour_pyserini.data.json_results import LAYOUTS, read_dpr_json, write_dpr_json
 from tour_pyserini.data.judgements import read_qrels, write_qrels
@@ -26,7 +25,7 @@ from tour_pyserini.encoders.encoder import text_of
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import passages_with_answers
 from tour_pyserini.evaluation.answer_measures import normalise
-from tour_pyserini.flags import Request, add_request_flags, option
+from tour_pyserini.flags import Kinds, Request, option, parse_kind
 from tour_pyserini.support.files import atomic_write, check_output
 
 log = logging.getLogger(__name__)
@@ -81,20 +80,19 @@ class _Summary(NamedTuple):
     counts: Mapping[str, int]
 
 
-def convert(kind: str, flags: Mapping[str, Any], *, progress: bool = False) -> _Summary:
+def convert(kind: str, flags: Mapping[str, Any]) -> _Summary:
     """Write what is wanted; the result names the file, and counts what it holds.
 
     Args:
         kind: `qrels`, `json`, `run`, `requests`, `lists` or `splits`, as on the command line.
         flags: the flags of this kind by name.
-        progress: whether a bar is shown on a terminal.
 
     Example:
         convert("qrels", {"input": "scifact/qrels/test.tsv", "output": "qrels/scifact.trec"})
     """
     request, function = _KINDS[kind]
-    more = {"progress": progress} if kind == "json" else {}
-    return function(request.from_flags(flags), **more)
+    done: _Summary = function(request.from_flags(flags))
+    return done
 
 
 def _qrels(request: _FileRequest) -> _Summary:
@@ -105,7 +103,7 @@ def _qrels(request: _FileRequest) -> _Summary:
     return _Summary(Path(request.output), counts)
 
 
-def _run_to_json(request: _JsonRequest, *, progress: bool) -> _Summary:
+def _run_to_json(request: _JsonRequest) -> _Summary:
     """Retrieval results as JSON, in Pyserini's layout or DPR's, from a TREC run: passages with answers.
 
     Hits are in the order in which ir_measures and trec_eval evaluate them.
@@ -117,7 +115,7 @@ def _run_to_json(request: _JsonRequest, *, progress: bool) -> _Summary:
     texts = open_texts(request.corpus)
     docids = {qid: [hit.doc_id for hit in hits] for qid, hits in retrieved.items()}
     processes = request.processes
-    answering = passages_with_answers(questions, texts, docids, regex=regex, processes=processes, progress=progress)
+    answering = passages_with_answers(questions, texts, docids, regex=regex, processes=processes, progress=True)
     found = {qid: set(passages) for qid, passages in answering.items()}
     write_dpr_json(request.output, questions, retrieved, texts, found, layout=request.layout)
     counts = {"questions": len(questions), "with an answer": sum(map(bool, found.values()))}
@@ -249,7 +247,7 @@ EXAMPLE = """examples:
   python -m tour_pyserini.convert lists --input nq.jsonl --output nq
   python -m tour_pyserini.convert splits --topics nq/test.jsonl --train nq/dev.jsonl --output nq.splits.tsv"""
 
-_KINDS: Mapping[str, tuple[type[Request], Callable[..., _Summary]]] = {
+_KINDS: Kinds = {
     "qrels": (_FileRequest, _qrels),
     "json": (_JsonRequest, _run_to_json),
     "run": (_FileRequest, _json_to_run),
@@ -261,14 +259,8 @@ _KINDS: Mapping[str, tuple[type[Request], Callable[..., _Summary]]] = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = CommandParser("convert", description=__doc__, epilog=EXAMPLE)
-    kinds = parser.add_subparsers(dest="kind", required=True, parser_class=FlagParser)
-    for name, (request, function) in _KINDS.items():
-        about = str(function.__doc__).partition("\n")[0].rstrip(".")
-        flags = kinds.add_parser(name, help=about, description=about, argument_default=argparse.SUPPRESS)
-        add_request_flags(flags, request)
-    args = vars(parser.parse_args(argv))
-    done = convert(args.pop("kind"), args, progress=True)
+    request, function = parse_kind("convert", _KINDS, argv, description=__doc__, epilog=EXAMPLE)
+    done = function(request)
     sys.stderr.write(f"{done.output}: {', '.join(f'{count} {what}' for what, count in done.counts.items())}\n")
 
 

@@ -5,11 +5,11 @@ import dataclasses
 import os
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any, Self
 
-from tour_pyserini.command import CommandParser
+from tour_pyserini.command import CommandParser, FlagParser
 from tour_pyserini.core.config import DEFAULT_METHOD, PRESETS, TourConfig, settings_by_name
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.errors import TourError
@@ -190,6 +190,38 @@ def request_parser(command: str, request: type[Request], *, description: str | N
     parser = CommandParser(command, usage=_usage(request), **how)
     add_request_flags(parser, request)
     return parser
+
+
+Kinds = Mapping[str, tuple[type[Request], Callable[..., Any]]]
+"""The request of each sub-command of a command, and the function that answers it, whose docstring is the help."""
+
+
+def parse_kind(
+    command: str,
+    kinds: Kinds,
+    argv: Sequence[str] | None,
+    *,
+    description: str | None,
+    epilog: str,
+) -> tuple[Request, Callable[..., Any]]:
+    """What a command line asks for, and the function that answers it, of a command with sub-commands.
+
+    Args:
+        command: the name of the command.
+        kinds: the sub-commands.
+        argv: the command line; that of this process if None.
+        description: what the command does.
+        epilog: examples.
+    """
+    parser = CommandParser(command, description=description, epilog=epilog)
+    parsers = parser.add_subparsers(dest="kind", required=True, parser_class=FlagParser)
+    for name, (request, function) in kinds.items():
+        about = str(function.__doc__).partition("\n")[0].rstrip(".")
+        how: dict[str, Any] = {"description": about, "usage": _usage(request), "argument_default": argparse.SUPPRESS}
+        add_request_flags(parsers.add_parser(name, help=about, **how), request)
+    flags = vars(parser.parse_args(argv))
+    request, function = kinds[flags.pop("kind")]
+    return request.from_flags(flags), function
 
 
 def _usage(request: type[Request]) -> str:

@@ -1,38 +1,38 @@
 # PYTHON_ARGCOMPLETE_OK
 """Join the shards of a search into one run."""
 
-import argparse
 import contextlib
 import os
 import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import run
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.records import record_path, rewrite_record
 from tour_pyserini.data.topics import TopicIterator
 from tour_pyserini.encoders.query_vectors import FILE, read_query_table, write_encoded_queries
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.flags import Request, option, words
+from tour_pyserini.flags import Request, option, request_parser, words
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write, check_output, sha256
 
-OUTPUTS = ("output", "output_queries", "trace", "predictions")
+_OUTPUTS = ("output", "output_queries", "trace", "predictions")
 """The fields of a search request that name what is written."""
 
-# Flags that may differ between shards: where things are, which the record identifies by their content, and how many
-# processes work.
-_PLACES = {
+# Flags that may differ between shards, and be in some only: where inputs are, which the record identifies by their
+# content, and how many processes work. Of the outputs, the same ones are written by all.
+_ANYWHERE = {
     *("topics", "qrels", "index", "corpus", "adapter", "sparse", "index2", "run", "reranker", "cache", "shard"),
-    *("threads", "reranker-threads", "ray", "ray-workers", *(name.replace("_", "-") for name in OUTPUTS)),
+    *("threads", "reranker-threads", "ray", "ray-workers"),
 }
+_PLACES = {name.replace("_", "-") for name in _OUTPUTS}
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,21 @@ class Shard:
         first, end = (batches * number // self.count for number in (self.number - 1, self.number))
         return topics.part(topics.order[first * batch_size : end * batch_size])
 
-    def record(self, flags: Mapping[str, Any], outputs: Mapping[str, str | None]) -> dict[str, Any]:
+    def named(self, request: Any) -> Any:
+        """A search request that writes the files of this shard."""
+        return replace(request, **{name: self.name(path) for name in _OUTPUTS if (path := getattr(request, name))})
+
+    def record(self, flags: Mapping[str, Any], request: Any) -> dict[str, Any]:
         """What `merge` needs to know: which shard it is, of which search, and checksums of its files beside the run.
 
         Args:
             flags: those of the search; objects, such as a re-ranker, become text.
-            outputs: what was written, by the names of the fields.
+            request: what was searched, with the names of this shard's files.
         """
         plain = (str, int, float, list, tuple)
         told = {name: value if isinstance(value, plain) else str(value) for name, value in flags.items()}
-        checksums = {_flag(name): _digest(path) for name, path in outputs.items() if path and name != "output"}
+        paths = {name.replace("_", "-"): getattr(request, name) for name in _OUTPUTS[1:]}
+        checksums = {flag: _digest(path) for flag, path in paths.items() if path}
         return {"number": self.number, "count": self.count, "flags": told, "sha256": checksums}
 
 
@@ -103,11 +108,11 @@ class MergeRequest(Request):
         output: the run file; None: what the shards' command calls it.
     """
 
-    shards: tuple[str, ...]
-    output: str | None = option(None)
+    shards: tuple[str, ...] = option(MISSING, "the run files of all shards, in any order", positional=True)
+    output: str | None = option(None, "the run file (default: as --output of the shards' search)")
 
 
-class MergeSummary(NamedTuple):
+class _MergeSummary(NamedTuple):
     """What a merge wrote: the run file, all files, and the sum of the shards' costs."""
 
     output: Path
@@ -142,7 +147,7 @@ class _ShardRun(NamedTuple):
         )
 
 
-def merge(request: MergeRequest) -> MergeSummary:
+def merge(request: MergeRequest) -> _MergeSummary:
     """Write the run that one process would have written, and its record, trace, predictions and query vectors.
 
     Raises:
@@ -178,7 +183,7 @@ def merge(request: MergeRequest) -> MergeSummary:
             ids, texts, vectors = ([value for table in tables for value in table[column]] for column in range(3))
             write_encoded_queries(queries, ids, texts, np.stack(vectors))
         rewrite_record(first.record, output, files[output].name, command=["search", *words(flags)], costs=costs)
-    return MergeSummary(output, [*joined, *map(Path, filter(None, [queries]))], costs)
+    return _MergeSummary(output, [*joined, *map(Path, filter(None, [queries]))], costs)
 
 
 def _read(run: str) -> _ShardRun:
@@ -205,16 +210,11 @@ def _complete(parts: Sequence[_ShardRun]) -> list[_ShardRun]:
     first = parts[0]
     by_number: dict[int, _ShardRun] = {}
     for part in parts:
-        if part.shard.count != first.shard.count:
-            raise TourError(f"{part.run} is shard {part.shard} and {first.run} is shard {first.shard}: choose one set.")
+        mine, others = _identity(part), _identity(first)
+        if unlike := [name for name in {**others, **mine} if mine.get(name) != others.get(name)]:
+            raise TourError(f"{part.run} and {first.run} are shards of different searches: they differ in {unlike[0]}.")
         if part.shard.number in by_number:
             raise TourError(f"{by_number[part.shard.number].run} and {part.run} are both shard {part.shard}: give one.")
-        mine, others = _identity(part), _identity(first)
-        difference = next((name for name in {**others, **mine} if mine.get(name) != others.get(name)), None)
-        if difference:
-            raise TourError(
-                f"{part.run} and {first.run} are shards of different searches: they differ in {difference}."
-            )
         by_number[part.shard.number] = part
     if missing := [str(number) for number in range(1, first.shard.count + 1) if number not in by_number]:
         raise TourError(
@@ -226,12 +226,12 @@ def _complete(parts: Sequence[_ShardRun]) -> list[_ShardRun]:
 def _identity(part: _ShardRun) -> dict[str, Any]:
     """What must be the same in all shards of a search."""
     record = part.record
-    flags = {f"--{name}": value for name, value in part.flags.items() if name not in _PLACES}
-    outputs = {f"--{_flag(name)}": True for name in OUTPUTS if _flag(name) in part.flags}
+    flags = {f"--{name}": name in _PLACES or value for name, value in part.flags.items() if name not in _ANYWHERE}
     versions = {f"the version of {name}": value for name, value in record["versions"].items()}
     files = {f"the {role}": _content(value) for role, value in record["files"].items()}
     found = {name: record[name] for name in ("algorithm", "models", "found")}
-    return {"settings": record["config"], **found, **flags, **outputs, **versions, **files}
+    number = {"the number of shards": part.shard.count}
+    return {**number, "settings": record["config"], **found, **flags, **versions, **files}
 
 
 def _content(identity: Any) -> Any:
@@ -246,10 +246,6 @@ def _digest(path: str | os.PathLike[str]) -> str:
     return sha256(Path(path) / FILE if os.path.isdir(path) else path)
 
 
-def _flag(name: str) -> str:
-    return name.replace("_", "-")
-
-
 DESCRIPTION = """\
 Join the shards that `search --shard i/n` wrote into the run that one search of all topics would have written, with its
 record, trace, predictions and query vectors where the shards have them. Their costs are added up."""
@@ -261,16 +257,9 @@ EXAMPLES = """examples:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    args = _parser().parse_args(argv)
-    summary = merge(MergeRequest(shards=tuple(args.shards), output=args.output))
+    parser = request_parser("merge", MergeRequest, description=DESCRIPTION, epilog=EXAMPLES)
+    summary = merge(MergeRequest.from_flags(vars(parser.parse_args(argv))))
     sys.stderr.write(f"{', '.join(map(str, summary.written))}: {summary.costs}\n")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = CommandParser("merge", description=DESCRIPTION, epilog=EXAMPLES)
-    parser.add_argument("shards", nargs="+", metavar="SHARD", help="the run files of all shards, in any order")
-    parser.add_argument("--output", metavar="RUN", help="the run file (default: as --output of the shards' search)")
-    return parser
 
 
 if __name__ == "__main__":

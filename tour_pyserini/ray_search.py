@@ -29,6 +29,10 @@ from tour_pyserini.support.files import score_cache
 from tour_pyserini.support.packages import import_optional, load_plugins
 from tour_pyserini.support.sqlite_cache import Model
 
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+ray: Any = import_optional("ray", extra="ray")
+ray_scheduling: Any = import_optional("ray.util.scheduling_strategies", extra="ray")
+
 DEATHS = 3
 """How often a batch is given to another worker because its worker died."""
 _OBJECT_STORE = 256 << 20  # bytes; a batch and its results are small
@@ -47,10 +51,7 @@ class _RayScores:
 
     def __init__(self, path: str, model: Model) -> None:
         """Start the actor on this machine; Ray starts it again if it dies."""
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        here = ray_scheduling.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1, "scheduling_strategy": here}
         self._actor = ray.remote(SqliteScores).options(**options).remote(path, model)
 
@@ -66,15 +67,10 @@ class _RayScores:
     def release(self, keys: Sequence[bytes]) -> None:
         pass
 
-    def count(self) -> int:
-        return self._answer("count")
-
     def close(self) -> None:
         pass  # the actor ends with the search
 
     def _answer(self, method: str, *arguments: Any) -> Any:
-        import ray
-
         return ray.get(getattr(self._actor, method).remote(*arguments))
 
 
@@ -148,21 +144,16 @@ class _RaySearcher:
 
     def __init__(self, job: _Job, workers: list[Any], batches: Batches, *files: tuple[IO[str] | None, str]) -> None:
         """Give the batches of ids and queries to the workers; `files` get what the named field of an answer has."""
-        import ray
-        from ray.util import ActorPool
-
         self.costs, self.index_record, self._files = Costs(), dict[str, Any](), files
-        self._pool, shared = ActorPool(workers), ray.put(job)
+        self._pool, shared = ray.util.ActorPool(workers), ray.put(job)
         for ids, queries in batches:
             self._pool.submit(lambda worker, batch: worker.search.remote(shared, *batch), ([*map(str, ids)], queries))
 
     def batch_run(self, queries: Any, q_ids: Sequence[str], k: int, threads: int) -> tuple[Floats, dict[str, Any]]:
         """The query vectors [n, d] and the hits by query id of the next batch, which must be the one that is named."""
-        from ray.exceptions import RayActorError
-
         try:
             answer = self._pool.get_next()
-        except RayActorError as error:
+        except ray.exceptions.RayActorError as error:
             raise TourError(
                 f"workers died {DEATHS + 1} times while they searched the topics {q_ids[0]!r} to {q_ids[-1]!r} "
                 f"({first_line(error)}); give them more memory: fewer --ray-workers, or a smaller --batch-size."
@@ -212,8 +203,6 @@ def ray_searcher(
 
 def _start_workers(request: SearchRequest, *, most: int) -> list[Any]:
     """Start the workers: as many as were asked for, or as the cluster has room for."""
-    import ray
-
     gpu, threads = request.device.startswith("cuda"), _threads(request)
     room = ray.cluster_resources()
     fit = int(room.get("GPU", 0) if gpu else room.get("CPU", 0) // threads)
@@ -238,28 +227,21 @@ def _threads(request: SearchRequest) -> int:
 @contextlib.contextmanager
 def _cluster(request: SearchRequest) -> Iterator[None]:
     """Be connected to Ray during the block; what was started here is ended with it."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray = import_optional("ray", extra="ray")
-    import_optional("ray.util", extra="ray")
     if ray.is_initialized():  # the program that called us is connected
         yield
         return
-    address = request.ray or "auto"
-    if address.startswith("ray://"):
-        raise TourError(
-            f"--ray {address} is the address of Ray's client; run the command on a machine of the cluster, with "
-            "--ray auto."
-        )
-    with _signal_handlers():
-        _connect(ray, address, request)
+    handler = signal.getsignal(signal.SIGTERM)
     try:
+        _connect(request)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)  # Ray has set its own
         yield
     finally:
         ray.shutdown()
 
 
-def _connect(ray: Any, address: str, request: SearchRequest) -> None:
-    options = {"logging_level": "ERROR", "log_to_driver": True}
+def _connect(request: SearchRequest) -> None:
+    address, options = request.ray or "auto", {"logging_level": "ERROR", "log_to_driver": True}
     if address != "local":
         try:
             if address != "auto":  # Ray itself would try for minutes where nobody listens
@@ -277,20 +259,6 @@ def _connect(ray: Any, address: str, request: SearchRequest) -> None:
     processors = max(cores(), (request.ray_workers or 1) * _threads(request))
     size = {"num_cpus": processors, "object_store_memory": _OBJECT_STORE, "include_dashboard": False}
     ray.init(address="local", **size, **options)
-
-
-@contextlib.contextmanager
-def _signal_handlers() -> Iterator[None]:
-    """Keep the handlers of this process: Ray replaces that of SIGTERM."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def _taken(lines: io.StringIO) -> str:

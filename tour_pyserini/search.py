@@ -6,7 +6,6 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -105,12 +104,10 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
     opener, request, shard = opener or Opener(), request.completed(), None
     flags = _recorded_flags(request)
     if request.shard:
-        from tour_pyserini.merge import OUTPUTS, Shard
+        from tour_pyserini.merge import Shard
 
         shard = Shard.parse(request.shard)
-        written: dict[str, Any] = {name: path for name in OUTPUTS if (path := getattr(request, name))}
-        named: Any = {name: shard.name(path) for name, path in written.items()}
-        request = replace(request, **named)
+        request = shard.named(request)
     _check_outputs(request)
     topics = _read_topics(request)
     if shard:
@@ -132,7 +129,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
             models={"reranker": getattr(reranker, "fingerprint", None)},
             found={**searcher.index_record, **({"service": service} if service else {})},
             costs=searcher.costs,
-            shard=shard.record(flags, {name: getattr(request, name) for name in written}) if shard else None,
+            shard=shard.record(flags, request) if shard else None,
         )
 
     with (
