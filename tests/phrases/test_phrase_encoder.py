@@ -129,12 +129,10 @@ def test_folders_without_a_complete_phrase_encoder_are_refused(folder, tmp_path)
     save_tokenizer(plain)
     BertModel(configuration()).save_pretrained(plain)
     lacking = {name: value for name, value in state.items() if "query_end_encoder.encoder.layer.1" not in name}
-    other = {**state, "query_end_encoder.embeddings.word_embeddings.weight": torch.zeros(3, 16)}
     for make, message in [
         (lambda: tmp_path, "not a phrase encoder: config"),
         (lambda: plain, "no query_start_encoder"),
         (lambda: with_weights(folder, tmp_path, lacking), "lacks weights"),
-        (lambda: with_weights(folder, tmp_path, other), "does not fit config"),
     ]:
         with pytest.raises(TourError, match=message):
             load_phrase_encoder(make())

@@ -20,7 +20,7 @@ from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Document
 from tour_pyserini.encoders.model_folder import encoder_folder
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import Rows, token_rows
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import (
@@ -44,7 +44,6 @@ _BATCH_TOKENS = 4096  # tokens of a batch at most, with padding
 _TOKENIZER = "SpanBERT/spanbert-base-cased"
 """The tokenizer of DensePhrases, for its published folders that contain none."""
 _SAFE, _OLD = "model.safetensors", "pytorch_model.bin"
-_PARTS = ("phrase_encoder", "query_start_encoder", "query_end_encoder", "filter_linear")
 # Names of the parts in earlier checkpoints of DensePhrases.
 _RENAMED = {"bert_start": "phrase_encoder", "bert_q_start": "query_start_encoder", "bert_q_end": "query_end_encoder"}
 
@@ -62,10 +61,10 @@ class PhraseModel(nn.Module):
 
         super().__init__()
         self.config = config
-        self.phrase_encoder = AutoModel.from_config(config) if phrases else None
+        self.phrase_encoder: Any = AutoModel.from_config(config) if phrases else None
         self.query_start_encoder = AutoModel.from_config(config)
         self.query_end_encoder = AutoModel.from_config(config)
-        self.filter_linear = nn.Linear(config.hidden_size, 2) if phrases else None
+        self.filter_linear: Any = nn.Linear(config.hidden_size, 2) if phrases else None
 
     @classmethod
     def from_base(cls, folder: Path) -> Self:
@@ -75,8 +74,8 @@ class PhraseModel(nn.Module):
         config = read_config(folder)
         model = cls(config)
         base = AutoModel.from_pretrained(str(folder), config=config, weights_only=True, trust_remote_code=False)
-        for part in _PARTS[:3]:
-            getattr(model, part).load_state_dict(base.state_dict())
+        for part in (model.phrase_encoder, model.query_start_encoder, model.query_end_encoder):
+            part.load_state_dict(base.state_dict())
         return model.float()
 
     @classmethod
@@ -86,26 +85,19 @@ class PhraseModel(nn.Module):
         Raises:
             TourError: if weights are missing (they would be random).
         """
-        parts = _read_parts(folder)
-        model = cls(read_config(folder), phrases="phrase_encoder" in parts)
+        state = _read_weights(folder)
+        model = cls(read_config(folder), phrases=any(name.startswith("phrase_encoder.") for name in state))
         model = model.float()  # the configuration may ask for half precision
-        for part, module in model.named_children():
-            try:
-                missing, _ = module.load_state_dict(parts.get(part, {}), strict=False)
-            except RuntimeError as error:
-                raise TourError(
-                    f"the {part} in {folder} does not fit config.json; download the folder again."
-                ) from error
-            # Poolers are not used, and some checkpoints lack them. Random ones would change the fingerprint each time.
-            for name in missing:
-                if not name.startswith("pooler."):
-                    raise TourError(f"the {part} in {folder} lacks weights, such as {name}; download the folder again.")
-                module.get_parameter(name).data.zero_()
+        missing, _ = model.load_state_dict(state, strict=False)
+        # Poolers are not used, and some checkpoints lack them. Random ones would change the fingerprint each time.
+        for name in missing:
+            if ".pooler." not in name:
+                raise TourError(f"{folder} lacks weights, such as {name}; download the folder again.")
+            model.get_parameter(name).data.zero_()
         return model.eval()
 
     def tokens(self, inputs: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         """Vectors [b, t, d] of the tokens of passages, and their filter logits [b, t, 2]."""
-        assert self.phrase_encoder is not None and self.filter_linear is not None
         hidden = self.phrase_encoder(**inputs).last_hidden_state
         return hidden, self.filter_linear(hidden)
 
@@ -124,29 +116,27 @@ class PhraseModel(nn.Module):
         from safetensors.torch import save_file
 
         self.config.save_pretrained(folder)
-        state = {name: value.detach().cpu().contiguous().clone() for name, value in self.state_dict().items()}
+        state = {name: value.cpu().contiguous() for name, value in self.state_dict().items()}
         save_file(state, folder / _SAFE, metadata={"format": "pt"})
 
 
-def _read_parts(folder: Path) -> dict[str, dict[str, Any]]:
-    """The weights of each part that the checkpoint has, by part and name; others, such as a teacher's, are ignored."""
+def _read_weights(folder: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint by their names in `PhraseModel`, and others, such as a teacher's."""
     from safetensors.torch import load_file
 
     with quiet_reading(folder, "the weights"):
         safe = (folder / _SAFE).is_file()
         read = load_file(folder / _SAFE) if safe else torch.load(folder / _OLD, map_location="cpu", weights_only=True)
-    parts: dict[str, dict[str, Any]] = {}
+    weights = {}
     for name, value in read.items():
-        head, _, rest = name.removeprefix("module.").partition(".")
-        part = _RENAMED.get(head, head)
-        if part in _PARTS:
-            parts.setdefault(part, {})[rest] = value
-    if "query_start_encoder" not in parts or "query_end_encoder" not in parts:
+        part, _, rest = name.removeprefix("module.").partition(".")
+        weights[f"{_RENAMED.get(part, part)}.{rest}"] = value
+    if not {"query_start_encoder", "query_end_encoder"} <= {name.partition(".")[0] for name in weights}:
         raise TourError(
             f"{folder} is not a phrase encoder: its checkpoint has no query_start_encoder and query_end_encoder; "
             "train one with python -m tour_pyserini.train phrase-encoder."
         )
-    return parts
+    return weights
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,12 +167,7 @@ class EncoderSettings:
     def read(cls, folder: Path) -> Self:
         """Read the settings in a model folder; without a settings file, the defaults of DensePhrases."""
         path = folder / _FILE
-        if not path.is_file():
-            return cls()
-        try:
-            return cls(**read_json_object(path))
-        except (OSError, ValueError, TypeError) as error:
-            raise TourError(f"{path} does not describe a phrase encoder ({first_line(error)}).") from error
+        return cls(**read_json_object(path)) if path.is_file() else cls()
 
 
 class Window(NamedTuple):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Passage
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 
 BEGIN, END = "[S]", "[E]"
 CONTEXTS = ("1", "3", "paragraph", "passage")
@@ -80,14 +80,8 @@ class PhraseInput:
         """
         given = {name: value for name, value in changes.items() if value is not None}
         path = Path(reranker) / _FILE_NAME if isinstance(reranker, str | os.PathLike) else None
-        if path is None or not path.is_file():
-            return cls(**given)
-        try:
-            return cls(**{**read_json_object(path), **given})
-        except (OSError, ValueError, TypeError) as error:
-            raise TourError(
-                f"{path} does not hold the settings of a phrase input ({first_line(error)}); correct or delete it."
-            ) from error
+        trained = read_json_object(path) if path is not None and path.is_file() else {}
+        return cls(**{**trained, **given})
 
 
 def _sentence_offsets(text: str) -> NDArray[np.int64]:

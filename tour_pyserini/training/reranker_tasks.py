@@ -14,7 +14,7 @@ import torch
 from torch.nn.functional import cross_entropy, softplus
 
 from tour_pyserini.data.topics import Question
-from tour_pyserini.errors import TourError, first_line
+from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import matcher_for
 from tour_pyserini.evaluation.answer_measures import exact_match
 from tour_pyserini.phrases.phrase_index import PhraseSpan, read_settings
@@ -55,16 +55,8 @@ def _marked_classifier(folder: Path, *, logits: int) -> tuple[Any, Any]:
     from transformers import AutoModelForSequenceClassification
 
     tokenizer = read_tokenizer(folder)
-    try:
-        model = AutoModelForSequenceClassification.from_pretrained(
-            str(folder),
-            num_labels=logits,
-            ignore_mismatched_sizes=True,
-            weights_only=True,
-            trust_remote_code=False,
-        ).float()
-    except Exception as error:
-        raise TourError(f"{folder} cannot be trained as a re-ranker ({first_line(error)}).") from error
+    options: dict[str, Any] = {"ignore_mismatched_sizes": True, "weights_only": True, "trust_remote_code": False}
+    model = AutoModelForSequenceClassification.from_pretrained(str(folder), num_labels=logits, **options).float()
     added = tokenizer.add_tokens([BEGIN, END], special_tokens=True)
     if added:
         before = model.get_input_embeddings().weight.detach().clone()
