@@ -79,7 +79,7 @@ def running(module: str, *flags: object, descriptors: int | None = None) -> Iter
 def tour_flags(setup: BenchmarkSetup, *, collection: str = NQ[0], reranker: object = "default") -> tuple[object, ...]:
     """Flags that serve a collection, by default with the service's own re-ranker; no label or query vector is kept."""
     files = ("--index", setup.index(collection), "--corpus", setup.corpus(collection), "--encoder", setup.encoder)
-    return (*files, "--reranker", reranker, "--port", 0, "--no-cache", "--no-mcp")
+    return (*files, "--reranker", reranker, "--port", 0, "--no-cache")
 
 
 def questions(setup: BenchmarkSetup) -> list[str]:

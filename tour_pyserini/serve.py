@@ -2,11 +2,11 @@
 """Serve searches of an index over HTTP."""
 
 import logging
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import run
 from tour_pyserini.flags import add_config_flags, request_parser
 from tour_pyserini.service.serving import ServeRequest, listen, run_server
 from tour_pyserini.support.packages import import_optional
@@ -34,8 +34,6 @@ def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None
     """
     for module in ("fastapi", "uvicorn", "prometheus_client"):
         import_optional(module, extra="serve")
-    if not request.no_mcp:
-        import_optional("mcp.server.mcpserver", extra="mcp")
     from tour_pyserini.service.app import new_app
     from tour_pyserini.service.collection import Collection
 
@@ -48,29 +46,13 @@ def serve(request: ServeRequest, *, tell: Callable[[str], None] = lambda _: None
         run_server(app, listener)
 
 
-def serve_parser() -> CommandParser:
-    """The parser of `python -m tour_pyserini.serve`."""
-    parser = request_parser("serve", ServeRequest, description=DESCRIPTION, epilog=EXAMPLES)
-    add_config_flags(parser, "settings of TouR, where a request gives none")
-    return parser
-
-
-def serve_request(argv: Sequence[str] | None) -> ServeRequest:
-    """The request that the command line describes; the command line of this process if `argv` is None."""
-    return ServeRequest.from_flags(vars(serve_parser().parse_args(argv)))
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     # Before the library of MCP sets its own format, which breaks lines at 80 columns.
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
-    serve(serve_request(argv), tell=_tell)
-
-
-def _tell(address: str) -> None:
-    """Write where the service is, as soon as it answers."""
-    sys.stdout.write(f"{address}\n")
-    sys.stdout.flush()
+    parser = request_parser("serve", ServeRequest, description=DESCRIPTION, epilog=EXAMPLES)
+    add_config_flags(parser, "settings of TouR, where a request gives none")
+    serve(ServeRequest.from_flags(vars(parser.parse_args(argv))), tell=partial(print, flush=True))
 
 
 if __name__ == "__main__":

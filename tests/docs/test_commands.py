@@ -31,7 +31,6 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import planning
 from tour_pyserini.index import index_request
 from tour_pyserini.search import search_request
-from tour_pyserini.serve import serve_request
 from tour_pyserini.support.packages import load_plugins, plugin_files
 from tour_pyserini.train import parse as parse_training
 
@@ -222,7 +221,6 @@ def parse(name, argv):
     requests = {
         "tour_pyserini.search": search_request,
         "tour_pyserini.index": index_request,
-        "tour_pyserini.serve": serve_request,
         "tour_pyserini.train": parse_training,
     }
     if name in requests:

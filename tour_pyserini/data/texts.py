@@ -18,7 +18,7 @@ from tour_pyserini.data.input_files import IRDS, PACKED, first_field, json_lines
 from tour_pyserini.data.irds import irds_corpus
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home, file_state
-from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
+from tour_pyserini.support.pyserini import ensure_java, may_know, open_prebuilt
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +228,7 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
         return
     # Something that looks like a path is not sent to Pyserini, whose error message would be about a failed download.
     is_path = isinstance(spec, os.PathLike) or path.is_absolute() or path.suffix in {".jsonl", ".json", ".tsv", *PACKED}
-    if is_path or not may_be_prebuilt(str(spec)):
+    if is_path or not may_know(str(spec)):
         raise _not_found(str(spec))
 
 

@@ -42,7 +42,7 @@ from tour_pyserini.data.input_files import (
 )
 from tour_pyserini.data.irds import irds_topics
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.support.pyserini import ensure_java, may_be_topics
+from tour_pyserini.support.pyserini import ensure_java, may_know
 
 TEXT_FIELDS = ("question", "text", "query", "title")  # a record with a question may have a passage as its text
 ANSWER_FIELDS = ("answers", "answer")
@@ -170,7 +170,7 @@ def _parse_answers(location: Location, written: str) -> list[str]:
 
 
 def _from_pyserini(name: str, topics_format: str, only: Set[str] | None) -> TopicIterator:
-    if topics_format == "default" and not Path(name).exists() and not may_be_topics(name):
+    if topics_format == "default" and not Path(name).exists() and not may_know(name):
         raise TourError(f"topics not found: {name!r} is neither a file nor one of Pyserini's names for topics.")
     ensure_java()
     from pyserini.query_iterator import TopicsFormat, get_query_iterator

@@ -33,7 +33,7 @@ from tour_pyserini.rerankers.local_reranker import (
     relevance_logits,
 )
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
-from tour_pyserini.support.devices import cores, does_not_fit, torch_threads
+from tour_pyserini.support.devices import cores, torch_threads
 from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.model_files import (
     CallLock,
@@ -106,7 +106,7 @@ class OnnxRunner:
         if options.device != "cpu":  # in a search, the device is the encoder's too
             log.warning("the graph %s runs on cpu, not on %s", graph, options.device)
         self.workers = options.threads or cores()
-        self._graph, self._session = graph, open_graph(graph)
+        self._session = open_graph(graph)
         self._types = {
             wanted.name: np.int32 if wanted.type == "tensor(int32)" else np.int64
             for wanted in self._session.get_inputs()
@@ -115,13 +115,7 @@ class OnnxRunner:
     def __call__(self, rows: Sequence[Row]) -> np.ndarray:
         """Compute logits [1] or [1, labels] of a single pair."""
         (row,) = rows
-        try:
-            return self._session.run(None, {name: np.array([row[name]], dtype) for name, dtype in self._types.items()})[
-                0
-            ]
-        except Exception as error:
-            reason = f"it cannot score {len(row['input_ids'])} tokens: {first_line(error):.200}"
-            raise does_not_fit(self._graph, reason) from error
+        return self._session.run(None, {name: np.array([row[name]], dtype) for name, dtype in self._types.items()})[0]
 
 
 def _runs_on_onnx(options: Options) -> bool:

@@ -19,7 +19,7 @@ from tour_pyserini.stores.lucene_vectors import LuceneVectors
 from tour_pyserini.stores.signals import LuceneSignal, Signal, open_signal
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vector_database import store_address
-from tour_pyserini.support.pyserini import ensure_java, may_be_prebuilt, open_prebuilt
+from tour_pyserini.support.pyserini import ensure_java, may_know, open_prebuilt
 
 
 @dataclass
@@ -58,7 +58,7 @@ def check_index(index: str | os.PathLike[str]) -> None:
     if store_address(index):
         return  # it is asked for the collection when it is opened
     if not folder.exists():
-        if isinstance(index, os.PathLike) or not may_be_prebuilt(str(index)):
+        if isinstance(index, os.PathLike) or not may_know(str(index)):
             raise _no_index(str(index))
         return
     if is_lucene_index(folder):

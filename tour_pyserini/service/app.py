@@ -30,8 +30,8 @@ from tour_pyserini.service.serving import Keys
 
 EXAMPLES = 5
 """Queries that the page offers."""
-GROUPS = {"tour": "the default", "baselines": "baselines", "paper": "the paper's"}
-"""Groups of methods, by the module that has them."""
+GROUPS = {"tour": "the default", "baselines": "baselines", "paper": "the paper's", "": "of plugins"}
+"""Groups of methods, in their order, by the module that has them."""
 CLOSED = 499
 """The status of a request whose client has gone; nobody reads it."""
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
         TourError: if the filter of a key does not fit the collection.
     """
     request, dispatcher = collection.request, Dispatcher(collection, keys)
-    mcp = None if request.no_mcp else mcp_server(dispatcher)
+    mcp = mcp_server(dispatcher)
     # Without sessions, of which somebody else could make use.
     options: dict[str, Any] = {"streamable_http_path": "/mcp", "host": request.host, "stateless_http": True}
     mcp_routes = mcp.streamable_http_app(**options).routes if mcp else ()
@@ -94,9 +94,7 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
     for path, file in pages.items():
         app.add_route(path, partial(_send_file, file=file), include_in_schema=False)
     names = {path.split("/")[1] for path in (*app.openapi()["paths"], "/v2/rerank", "/mcp", "/docs", "/")}
-    return Guard(
-        app, dispatcher.count, routes=names, pages=pages.keys(), keys=lambda: dispatcher.keys, names=request.names
-    )
+    return Guard(app, dispatcher, routes=names, pages=pages.keys())
 
 
 def _reload_on_sighup(dispatcher: Dispatcher, tasks: asyncio.TaskGroup) -> None:
@@ -117,7 +115,7 @@ async def _send_file(_: Request, file: Path) -> Response:
 def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     """What the service says of itself."""
     routes = APIRouter(tags=["state"])
-    limits, methods, choices = dispatcher.limits, list(METHODS), _choices()
+    limits, choices = dispatcher.limits, _choices()
 
     @routes.get("/about")
     def about(request: Request) -> About:
@@ -125,7 +123,6 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
         collection, allowed = dispatcher.collection, allowed_by(request)
         return About(
             method=limits.config.method,
-            methods=methods,
             choices=choices,
             documents=collection.size_of(allowed),
             judgements=collection.judgements is not None,
@@ -169,14 +166,13 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
 
 def _choices() -> list[Choice]:
     """What the page can search with, by group; a line is the first of the method's docstring."""
-    found: dict[str, list[Choice]] = {group: [] for group in GROUPS.values()}
-    for name, each in METHODS.items():
-        group = GROUPS.get(each.run.__module__.rpartition(".")[2], "of plugins")
-        line = (each.run.__doc__ or "").strip().partition("\n")[0]
-        found.setdefault(group, []).append(Choice(value=name, name=name, group=group, about=line))
     mixed = "Re-ranks by label and similarity, both standardised within the query: the baseline to beat."
-    found[GROUPS["baselines"]].insert(0, Choice(value="preset:mixed", name="mixed", group="baselines", about=mixed))
-    return [choice for choices in found.values() for choice in choices]
+    found = [Choice(value="preset:mixed", name="mixed", group="baselines", about=mixed)]
+    for name, each in METHODS.items():
+        group = GROUPS.get(each.run.__module__.rpartition(".")[2], GROUPS[""])
+        line = (each.run.__doc__ or "").strip().partition("\n")[0]
+        found.append(Choice(value=name, name=name, group=group, about=line))
+    return sorted(found, key=lambda choice: list(GROUPS.values()).index(choice.group))
 
 
 def _add_handlers(app: FastAPI) -> None:

@@ -2,7 +2,6 @@
 
 import logging
 import time
-from collections.abc import Set
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -103,20 +102,6 @@ class Collection:
     def reranker_name(self) -> str:
         """The name of the re-ranker, without folders of this machine."""
         return Path(display_name(self.reranker)).name
-
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of the index on disk."""
-        return sum(file.stat().st_size for file in Path(self.request.index or "").glob("**/*") if file.is_file())
-
-    def check_settings(self, given: Set[str]) -> None:
-        """Refuse settings, by name, that change nothing without further signals, if there are none here.
-
-        Raises:
-            RequestError: if there is one.
-        """
-        if "signal_weight" in given and not self.request.has_signals:
-            raise RequestError("signal_weight changes nothing here: the index is the only signal; leave it out.")
 
     def _new_searcher(self, config: TourConfig) -> TourSearcher:
         """TouR with these settings, over the one index.

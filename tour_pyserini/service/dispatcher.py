@@ -201,7 +201,8 @@ class Dispatcher:
             RequestError: if the request asks for what it may not have.
         """
         config = _chosen_config(body, self.limits)
-        self.collection.check_settings(body.settings.keys())
+        if "signal_weight" in body.settings and not self.collection.request.has_signals:
+            raise RequestError("signal_weight changes nothing here: the index is the only signal; leave it out.")
         least = self.limits.min_relevance if body.min_relevance is None else body.min_relevance
         if least and config.calibration is None:
             raise RequestError("min_relevance needs probabilities: the service's own method with what `tune` wrote.")

@@ -207,7 +207,6 @@ class About(_Message):
     """What `GET /about` gives: what a search can choose from, and what there is to search."""
 
     method: str = Field(description="the method of a search that names none")
-    methods: list[str] = Field(description="all methods")
     choices: list[Choice] = Field(description="the methods and the preset `mixed`, by group, with a line about each")
     documents: int = Field(description="how many documents the index has")
     judgements: bool = Field(description="whether judgements are kept")
@@ -259,12 +258,10 @@ class RerankBody(BaseModel):
     query: QueryText
     texts: list[_Passage] = Field(default_factory=list, min_length=1)
     documents: list[_Passage | DocumentText] = Field(default_factory=list, min_length=1)
-    model: str | None = None
     raw_scores: bool = False
     return_text: bool = False
     return_documents: bool = False
     top_n: int | None = Field(default=None, ge=1)
-    truncate: bool = True
     budget: int | None = Field(default=None, ge=1, description="most labels; the method chooses which")
     scores: list[float] | None = Field(default=None, description="what the first stage says of each passage")
 
@@ -278,26 +275,3 @@ class RerankBody(BaseModel):
     def passages(self) -> list[str]:
         """The passages to score."""
         return self.texts or [one if isinstance(one, str) else one.text for one in self.documents]
-
-
-# Pyserini's REST server
-
-
-class PyseriniQuery(BaseModel):
-    """The query where Pyserini's clients send an object."""
-
-    query_txt: QueryText
-
-
-class PyseriniSearch(BaseModel):
-    """What Pyserini's clients send; what is chosen when the service is started can only be null."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [_EXAMPLE]})
-
-    query: QueryText | PyseriniQuery
-    hits: int = Field(default=10, ge=1)
-    qid: str = Field(default="", max_length=200)
-    ef_search: None = None
-    encoder: None = None
-    query_generator: None = None
-    instruction_config: None = None

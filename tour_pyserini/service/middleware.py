@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,10 +11,10 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tour_pyserini.service.dispatcher import ALLOWED, ARRIVED
-from tour_pyserini.service.serving import Keys, digest
+from tour_pyserini.service.dispatcher import ALLOWED, ARRIVED, Dispatcher
+from tour_pyserini.service.serving import digest
 
-OPEN = ("/health", "/ready")
+_OPEN = ("/health", "/ready")
 """Paths that need no key; the files of the page need none either."""
 MOST_BYTES = 1_000_000
 """Largest body of a request."""
@@ -34,26 +34,17 @@ class Guard:
 
     Args:
         app: the application.
-        count: counts answers, by route and status.
+        dispatcher: counts answers, and has the keys. It answers to the names of its machine only, so that a page of
+            another site cannot reach it by a name that leads here.
         routes: first parts of paths that are counted by name; others together, so that nobody can invent names.
         pages: paths of the files of the page.
-        keys: gives the keys of which requests must have one; None: there are none.
-        names: host names that it answers to, so that a page of another site cannot reach it by a name that leads
-            here; None: any.
     """
 
     def __init__(
-        self,
-        app: ASGIApp,
-        count: Callable[[str, int], None],
-        *,
-        routes: Collection[str],
-        pages: Collection[str],
-        keys: Callable[[], Keys | None],
-        names: Collection[str] | None,
+        self, app: ASGIApp, dispatcher: Dispatcher, *, routes: Collection[str], pages: Collection[str]
     ) -> None:
-        self._app, self._count, self._routes, self._pages = app, count, routes, pages
-        self._keys, self._names = keys, names
+        self._app, self._dispatcher, self._routes, self._pages = app, dispatcher, routes, pages
+        self._names = dispatcher.limits.names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -65,7 +56,7 @@ class Guard:
 
         async def observed(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._count(route, message["status"])
+                self._dispatcher.count(route, message["status"])
                 message["headers"] = [*message.get("headers", ()), *HEADERS]
             await send(message)
 
@@ -81,7 +72,7 @@ class Guard:
 
     def _may_enter(self, scope: Scope, headers: Headers) -> bool:
         """Whether a request has a key, if it needs one; its scope then says which documents it may find."""
-        keys = self._keys()
+        keys = self._dispatcher.keys
         if keys is None:
             scope[ALLOWED] = None
             return True
@@ -91,7 +82,7 @@ class Guard:
             scope[ALLOWED] = keys[given]
             return True
         is_page = scope["method"] in ("GET", "HEAD") and scope["path"] in self._pages
-        return scope["path"] in OPEN or is_page
+        return scope["path"] in _OPEN or is_page
 
     async def _read(self, headers: Headers, receive: Receive) -> tuple[ASGIApp, Receive]:
         """Read a body, so that who sends slowly keeps nothing busy: what answers it, and where that reads it again."""

@@ -1,7 +1,7 @@
 """The routes of searches, documents and re-ranking: the service's own, and those that clients of others know.
 
 Re-ranking has the dialects of text-embeddings-inference and of Cohere, Jina and vLLM; searches are also where
-Pyserini's own REST server has them, and tools of the Model Context Protocol.
+Pyserini 2's REST server has them, and tools of the Model Context Protocol.
 """
 
 import contextlib
@@ -26,7 +26,6 @@ from tour_pyserini.service.messages import (
     Document,
     Judgement,
     Problem,
-    PyseriniSearch,
     QueryText,
     RerankBody,
     Round,
@@ -34,7 +33,6 @@ from tour_pyserini.service.messages import (
     StreamQuery,
 )
 from tour_pyserini.stores.filters import Filter
-from tour_pyserini.support.packages import import_optional
 
 _EVENTS = (
     "Events `settings`, `round` for each list, and `answer` or `error`; their data are the messages Settings, Round, "
@@ -166,51 +164,16 @@ def _rerank_routes(dispatcher: Dispatcher) -> APIRouter:
 
 
 def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
-    """The routes of Pyserini's own server, for the one index that is served.
-
-    Of 2.x: `/v1/{index}/search` and `/doc/{docid}`; of 1.x: `/v1/indexes/{index}/search`, `/documents/{docid}` and
-    `/status`.
-    """
-    routes = APIRouter(prefix="/v1", tags=["Pyserini"])
+    """The routes of Pyserini 2's server, for the one index that is served."""
+    routes = APIRouter(prefix="/v1/{index}", tags=["Pyserini"])
     name = dispatcher.collection.name
 
     def check(index: str) -> None:
         if index != name:
             raise HTTPException(404, f"this service has the index {name} only.")
 
-    def contents(docid: str, request: Request) -> dict[str, str]:
-        return {"id": docid, "contents": _passage(dispatcher, docid, allowed_by(request))}
-
-    @routes.get("/indexes/")
-    def indexes(index_type: str = "faiss") -> list[str]:
-        """The name of the index."""
-        return [name] if index_type == "faiss" else []
-
-    @routes.post("/indexes/{index}/search")
-    async def search(index: str, params: PyseriniSearch, request: Request, after: BackgroundTasks) -> dict[str, Any]:
-        """Search with the service's own method."""
-        check(index)
-        query = params.query if isinstance(params.query, str) else params.query.query_txt
-        body = SearchBody(query=query, hits=params.hits, qid=params.qid)
-        (answer,) = await dispatcher.search(body, allowed_by(request), request, after)
-        candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
-        return {"query": {"qid": params.qid, "query_txt": query}, "candidates": candidates}
-
-    @routes.get("/indexes/{index}/documents/{docid:path}")
-    def document(index: str, docid: str, request: Request) -> dict[str, str]:
-        """A document of the collection."""
-        check(index)
-        return contents(docid, request)
-
-    @routes.get("/indexes/{index}/status")
-    def status(index: str, request: Request) -> dict[str, Any]:
-        """Whether the index is here, and how large it is."""
-        check(index)
-        only_unfiltered(request)
-        return {"downloaded": True, "size_bytes": str(dispatcher.collection.index_bytes)}
-
-    @routes.get("/{index}/search")
-    async def find(
+    @routes.get("/search")
+    async def search(
         index: str, query: QueryText, request: Request, after: BackgroundTasks, hits: Annotated[int, Query(ge=1)] = 10
     ) -> dict[str, Any]:
         """Search with the service's own method."""
@@ -223,22 +186,29 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         ]
         return {"api": "v1", "index": index, "query": {"text": query}, "candidates": candidates}
 
-    @routes.get("/{index}/doc/{docid:path}")
-    def doc(index: str, docid: str, request: Request) -> dict[str, Any]:
+    @routes.get("/doc/{docid:path}")
+    def document(index: str, docid: str, request: Request) -> dict[str, Any]:
         """A document of the collection."""
         check(index)
-        return {"api": "v1", "index": index, "docid": docid, "doc": contents(docid, request)}
+        contents = _passage(dispatcher, docid, allowed_by(request))
+        return {"api": "v1", "index": index, "docid": docid, "doc": {"id": docid, "contents": contents}}
 
     return routes
 
 
 def mcp_server(dispatcher: Dispatcher) -> Any:
-    """The service as tools for language models: an MCP server with the tools `search` and `get_document`."""
-    server_module = import_optional("mcp.server.mcpserver", extra="mcp")
-    tool_error = import_optional("mcp.server.mcpserver.exceptions", extra="mcp").ToolError
-    context_type: Any = server_module.Context
+    """The service as tools for language models: an MCP server; None where the package mcp is missing, or older than 2.
+
+    Its tools are `search` and `get_document`.
+    """
+    try:
+        from mcp.server import mcpserver
+        from mcp.server.mcpserver.exceptions import ToolError
+    except ImportError:
+        return None
+    context_type: Any = mcpserver.Context
     collection = dispatcher.collection
-    server = server_module.MCPServer(
+    server = mcpserver.MCPServer(
         "tour_pyserini",
         instructions=f"Search the collection {collection.name}.",
         log_level="WARNING",
@@ -249,11 +219,11 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         try:
             yield
         except HTTPException as missing:
-            raise tool_error(missing.detail) from None
+            raise ToolError(missing.detail) from None
         except Exception as error:
-            raise tool_error(sentence(error)) from None
+            raise ToolError(sentence(error)) from None
 
-    @server.tool()  # type: ignore[untyped-decorator]
+    @server.tool()
     async def search(
         context: context_type,
         query: Annotated[str, Field(description="what to look for, as a question or in words")],
@@ -261,54 +231,27 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         deadline_ms: Annotated[
             float | None, Field(gt=0, description="milliseconds in which the answer must be there")
         ] = None,
-    ) -> _FoundPassages:
+    ) -> dict[str, Any]:
         """Search the collection for passages that answer a query; the best come first."""
         with answered():
             body = SearchBody(query=query, hits=k, deadline_ms=deadline_ms)
             (answer,) = await dispatcher.search(body, allowed_by(context.request_context.request))
-            passages = [
-                _FoundPassage(
-                    **hit.model_dump(include={"docid", "score", "title", "relevance"}),
-                    text=_without(hit.title, hit.text or ""),
-                )
-                for hit in answer.candidates
-            ]
-        costs = answer.costs
-        return _FoundPassages(
-            passages=passages,
-            stop=answer.stop,
-            nothing=answer.nothing,
-            labels=costs.labels,
-            milliseconds=costs.milliseconds,
+        return answer.model_dump(
+            include={
+                "candidates": {"__all__": {"docid", "score", "relevance", "text"}},
+                "costs": {"labels", "milliseconds"},
+                "stop": True,
+                "nothing": True,
+            }
         )
 
-    @server.tool()  # type: ignore[untyped-decorator]
+    @server.tool()
     async def get_document(context: context_type, docid: str) -> str:
         """The whole text of a passage by its docid."""
         with answered():
             return _passage(dispatcher, docid, allowed_by(context.request_context.request))
 
     return server
-
-
-class _FoundPassage(BaseModel):
-    """One passage that the tool `search` found."""
-
-    docid: str
-    score: float
-    title: str
-    text: str
-    relevance: float | None = None
-
-
-class _FoundPassages(BaseModel):
-    """What the tool `search` gives: the passages, best first, why it stopped and what it cost."""
-
-    passages: list[_FoundPassage]
-    stop: str
-    nothing: str | None = None
-    labels: int
-    milliseconds: float
 
 
 class _EventStream(StreamingResponse):
@@ -336,11 +279,6 @@ class _EventStream(StreamingResponse):
 
 def _event(name: str, message: BaseModel) -> bytes:
     return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
-
-
-def _without(title: str, contents: str) -> str:
-    """The text of a passage, before which its title and one character stand."""
-    return contents[len(title) + bool(title) :]
 
 
 def check_site(request: Request) -> None:

@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 
 from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.errors import TourError
@@ -54,21 +53,16 @@ class ServeRequest(SearchRequest):
     topics: str = option("", "queries of the page; `demo` serves the embedded collection", group="what is searched")
     host: str = option("127.0.0.1", "address to listen on", group=_SERVING, common=True)
     port: int = option(8080, "port to listen on; 0: any that is free", group=_SERVING, common=True)
-    key_file: str | None = option(
-        None,
-        f"file whose first line is the key that requests must have (or set {KEY_VARIABLE})",
-        group=_SERVING,
-    )
     keys: str | None = option(
         None,
-        'file of lines KEY FILTER, such as `aKeyOfAcme {"tenant": "acme"}`: all that a key finds passes its filter',
+        f'file of lines KEY FILTER, such as `aKeyOfAcme {{"tenant": "acme"}}`: all that a key finds passes its filter; '
+        f"with `*` for all documents, as the key in {KEY_VARIABLE}",
         group=_SERVING,
     )
     no_key: bool = option(False, "let everybody in who reaches --host", group=_SERVING)
     at_once: int = option(16, "searches that advance together", group=_SERVING, count=True)
     queue: int = option(128, "searches that may wait; more are sent away with 429", group=_SERVING, count=True)
     judgements: str | None = option(None, "keep what people judge on the page in this file, as qrels", group=_SERVING)
-    no_mcp: bool = option(False, "do not serve the MCP tool at /mcp", group=_SERVING)
     most_hits: int = option(1_000, "length of a list, and depth of a round", group=_LIMITS, count=True)
     most_labels: int = option(200, "labels of a query, or passages of a request to re-rank", group=_LIMITS, count=True)
 
@@ -76,8 +70,8 @@ class ServeRequest(SearchRequest):
         super().__post_init__()
         if not 0 <= self.port <= 65_535:
             raise TourError(f"--port must be a number from 0 to 65535, not {self.port!r}.")
-        if self.no_key and (self.key_file or self.keys):
-            raise TourError("--key-file or --keys and --no-key contradict each other; leave one out.")
+        if self.no_key and self.keys:
+            raise TourError("--keys and --no-key contradict each other; leave one out.")
 
     @property
     def is_local(self) -> bool:
@@ -93,7 +87,7 @@ class ServeRequest(SearchRequest):
         return {"127.0.0.1", "localhost", "::1", self.host} if self.is_local else None
 
     def read_keys(self) -> "Keys | None":
-        """The keys of which requests must have one, from their files and the environment; None if there is none.
+        """The keys of which requests must have one, from their file and the environment; None if there is none.
 
         Raises:
             TourError: if they cannot be read, are too short, or are missing where others can reach the service.
@@ -101,24 +95,19 @@ class ServeRequest(SearchRequest):
         if self.no_key:
             return None
         key = os.environ.get(KEY_VARIABLE, "").strip()
-        if self.key_file:
-            try:
-                key = Path(self.key_file).read_text(encoding="utf-8").partition("\n")[0].strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise TourError(f"cannot read the key in {self.key_file}: {error}.") from error
-        found: dict[str, Filter | None] = {key: None} if key or self.key_file else {}
+        found: dict[str, Filter | None] = {key: None} if key else {}
         for line in read_lines(self.keys, comments=True) if self.keys else ():
             tenant, *given = line.text.split(maxsplit=1)
             if not given or tenant in found:
-                line.refuse("has no filter after the key, or a key that was there before")
-            found[tenant] = Filter.parse(given[0])
+                line.refuse("has no filter (or *) after the key, or a key that was there before")
+            found[tenant] = None if given[0].strip() == "*" else Filter.parse(given[0])
         if any(not (len(one) >= _SHORTEST_KEY and one.isascii() and one.isprintable()) for one in found):
             raise TourError(f"a key must have {_SHORTEST_KEY} characters or more, all of them ASCII.")
         if self.keys and not found:
             raise TourError(f"{self.keys} has no key.")
         if not found and not self.is_local:
             raise TourError(
-                f"--host {self.host} lets other machines in: give a key with --key-file or {KEY_VARIABLE}, "
+                f"--host {self.host} lets other machines in: give a key with --keys or {KEY_VARIABLE}, "
                 "or --no-key to let everybody in."
             )
         return {digest(one): passing for one, passing in found.items()} or None

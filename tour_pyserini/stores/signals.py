@@ -33,7 +33,7 @@ from tour_pyserini.stores.index_folder import (
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.packages import import_optional
-from tour_pyserini.support.pyserini import may_be_prebuilt
+from tour_pyserini.support.pyserini import may_know
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def check_signal(spec: str) -> None:
     if path.exists():
         if not has_bm25(path) and not is_lucene_index(path):
             raise TourError(f"{path} has neither a BM25 index nor a Lucene index; build the first with index --bm25.")
-    elif path.is_absolute() or not may_be_prebuilt(spec):
+    elif path.is_absolute() or not may_know(spec):
         raise TourError(f"--sparse {spec}: there is no such folder and no prebuilt index with this name.")
 
 

@@ -1,7 +1,6 @@
 """Count the work of a run and measure its time."""
 
 import dataclasses
-import math
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,14 +64,9 @@ class Costs:
         Raises:
             ValueError: if they are not counts and seconds.
         """
-        names = {item.name for item in dataclasses.fields(cls)}
-        if not isinstance(values, dict) or not values.keys() <= names:
-            raise ValueError("its costs are not counts and seconds")
-        counts = {**values, **values.get("seconds", {}), **values.get("spent", {})}
-        for name in counts.keys() - {"seconds", "spent"}:
-            if not isinstance(counts[name], int | float) or not 0 <= counts[name] < math.inf:
-                raise ValueError(f"its costs have {name} that cannot be counted")
-        return cls(**values)
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(cls).validate_python(values)
 
     @classmethod
     def total(cls, parts: Iterable["Costs"]) -> Self:

@@ -1,16 +1,15 @@
-"""Move models to devices, let them refuse tokens that they do not know, and limit the threads of torch and FAISS."""
+"""Move models to devices, and limit the threads of torch and FAISS."""
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tour_pyserini.errors import TourError, first_line
 
-INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "amx_bf16")
+_INSTRUCTION_SETS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "amx_int8", "amx_bf16")
 """Instruction sets that affect the speed of float and 8-bit models, by their Linux names."""
 
 
@@ -22,11 +21,11 @@ def cores() -> int:
 
 
 def cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> tuple[str, ...] | None:
-    """Which of `INSTRUCTION_SETS` the processor has, in that order; None if the system has no such file."""
+    """Which of `_INSTRUCTION_SETS` the processor has, in that order; None if the system has no such file."""
     if not cpuinfo.is_file():
         return None
     words = set(cpuinfo.read_text(encoding="utf-8", errors="replace").split())
-    return tuple(flag for flag in INSTRUCTION_SETS if flag in words)
+    return tuple(flag for flag in _INSTRUCTION_SETS if flag in words)
 
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
@@ -78,37 +77,15 @@ class RunOptions:
 
 
 def on_device(model: Any, device: str, *, name: object = "the model") -> Any:
-    """Move a torch module to a device: `cpu`, `cuda:0`, ...; it then refuses tokens that it does not know.
+    """Move a torch module to a device: `cpu`, `cuda:0`, ...
 
     Raises:
         TourError: if this machine, or this build of torch, has no such device.
     """
     try:
-        model.to(device)
+        return model.to(device)
     except Exception as error:  # torch raises errors of several types
         raise TourError(f"{name} cannot run on the device {device!r} ({first_line(error)}); use cpu.") from error
-    import torch
-
-    for module in model.modules():
-        if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag):
-            module.register_forward_pre_hook(partial(_check_lookup, str(name)))
-    return model
-
-
-def does_not_fit(name: object, reason: str) -> TourError:
-    """Make the error for a tokenizer, or a length, that does not fit the weights of a model."""
-    return TourError(f"the tokenizer or the maximum length of {name} does not fit its weights ({reason}).")
-
-
-def _check_lookup(name: str, table: Any, inputs: tuple[Any, ...]) -> None:
-    """Refuse a token beyond the rows of its table; torch would make a GPU unusable for the process."""
-    import torch
-
-    if torch.onnx.is_in_onnx_export() or not inputs or not inputs[0].numel():
-        return
-    largest = int(inputs[0].max())
-    if largest >= table.num_embeddings:
-        raise does_not_fit(name, f"it looks up row {largest} of a table of {table.num_embeddings} rows")
 
 
 @contextlib.contextmanager

@@ -21,12 +21,10 @@ from tour_pyserini.errors import TourError, first_line
 
 log = logging.getLogger(__name__)
 
-FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
 """Seconds before the first repetition of a request, and most seconds before any; each wait is twice the one before."""
-LONGEST_RETRY_AFTER = 300.0
+_LONGEST_RETRY_AFTER = 300.0
 """Most seconds that a service may ask to wait (Retry-After); if it asks for more, the request fails."""
-LARGEST_ANSWER = 32 << 20
-"""Bytes; a larger answer is refused while it is read."""
 
 Item = TypeVar("Item")
 
@@ -37,7 +35,7 @@ _thread: threading.Thread | None = None
 
 def back_off(attempt: int) -> float:
     """Seconds until the next try; partly random, so that clients that failed together do not return together."""
-    return min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
+    return min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
 
 
 class RefusedError(TourError):
@@ -57,7 +55,7 @@ class _TemporaryError(Exception):
 
 
 class JsonService:
-    """A web service that takes and gives JSON, uncompressed. Redirects are not followed.
+    """A web service that takes and gives JSON. Redirects are not followed.
 
     Args:
         base: the address that paths are appended to; it is shown in messages.
@@ -110,7 +108,7 @@ class JsonService:
             if attempt == retries:
                 break
             wait = max(failure.retry_after, back_off(attempt))
-            if wait > LONGEST_RETRY_AFTER:
+            if wait > _LONGEST_RETRY_AFTER:
                 raise TourError(
                     f"the service {self.base} asks to wait for {wait:.0f} seconds ({failure}); "
                     "run the command again then."
@@ -129,31 +127,19 @@ class JsonService:
 
         if self._client is None:
             self._client = httpx.AsyncClient(
-                # Compressed answers could be of any size when they are unpacked, however small they are.
-                headers={"Accept-Encoding": "identity"},
+                headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
                 timeout=None,  # the deadline covers everything
                 # No limit of connections: to wait for a free one would be part of the deadline.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
             )
-            if self._key:
-                self._client.headers["Authorization"] = f"Bearer {self._key}"
-        address, method, answer = self.base + path, "GET" if body is None else "POST", b""
+        address = self.base + path
         try:
-            async with self._client.stream(method, address, json=body) as response:
-                encoding = response.headers.get("content-encoding", "identity")
-                if encoding.strip().lower() != "identity":
-                    raise TourError(f"the answer of {address} is encoded ({encoding:.40}), unasked; check the service.")
-                async for part in response.aiter_raw():
-                    answer += part
-                    if len(answer) > LARGEST_ANSWER:
-                        raise TourError(
-                            f"the answer of {address} is larger than {LARGEST_ANSWER >> 20} MiB; check the address."
-                        )
+            response = await self._client.request("GET" if body is None else "POST", address, json=body)
         except httpx.RequestError as error:
             raise _TemporaryError(self._without_key(first_line(error))) from error
         if response.status_code == 200:
-            return answer
-        raise self._failure(address, response.status_code, response.headers, answer)
+            return bytes(response.content)
+        raise self._failure(address, response.status_code, response.headers, response.content)
 
     def _failure(self, address: str, status: int, headers: Mapping[str, str], answer: bytes) -> Exception:
         said = f"status {status}{self._said(answer)}"

