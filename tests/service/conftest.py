@@ -70,4 +70,4 @@ def slow_reranker():
 @pytest.fixture(scope="session")
 def slow_flags(small, slow_reranker):
     """Flags of a service whose labels come from the slow one, one at a time."""
-    return (*small.index, "--reranker", slow_reranker.url("slower/tei/rerank"), "--reranker-threads", "1", "--no-mcp")
+    return (*small.index, "--reranker", slow_reranker.url("slower/tei/rerank"), "--reranker-threads", "1")

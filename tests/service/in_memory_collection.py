@@ -42,14 +42,14 @@ class GatedReranker:
 class InMemoryCollection(Collection):
     """40 passages of growing length, with `fields`; a query is encoded by its number, and `unknown` is not."""
 
-    reranker_name, bytes = "gated", 1
+    reranker_name = "gated"
 
     def __init__(self, *, fields=None, **request):
         self.name, self.size, self.fields, self._topics = "memory", DOCUMENTS, fields, {}
         random = np.random.default_rng(0)
         self.texts = {f"d{i}": "x" * (i + 1) for i in range(DOCUMENTS)}
         self.reranker = GatedReranker()
-        self.request = ServeRequest(**{"config": TourConfig(depth=5), "no_mcp": True, "reranker_threads": 1, **request})
+        self.request = ServeRequest(**{"config": TourConfig(depth=5), "reranker_threads": 1, **request})
         self.judgements = Judgements(self.request.judgements, {}) if self.request.judgements else None
         self._vectors, self._queries = unit(random, DOCUMENTS, DIMENSION), unit(random, 10, DIMENSION)
 
@@ -70,6 +70,3 @@ class InMemoryCollection(Collection):
 
     def label_cost(self):
         return LabelCost()
-
-    def check_settings(self, given):
-        pass

@@ -41,7 +41,7 @@ def words(small, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def served(words):
-    return Collection(ServeRequest(**words.options, config=CONFIGS["tour"]))
+    return Collection(ServeRequest(**words.options, config=CONFIGS["dense"]))
 
 
 def search_lists(words, folder, config, opener, **options):
@@ -60,9 +60,8 @@ def as_lines(hits):
     return [f"{hit.docid} {score:.6f}" for hit, score in zip(hits, scores, strict=True)]
 
 
-@pytest.mark.parametrize("own", ["tour", "dense"])
-def test_all_methods_have_the_same_signals_and_the_lists_of_the_command_line(words, tmp_path, own):
-    served, opener = Collection(ServeRequest(**words.options, config=CONFIGS[own])), Opener()
+def test_all_methods_have_the_same_signals_and_the_lists_of_the_command_line(words, served, tmp_path):
+    opener = Opener()
     alone = search_lists(words, tmp_path, CONFIGS["dense"], opener)
     for method, config in CONFIGS.items():
         wanted = search_lists(words, tmp_path, config, opener, sparse="index")

@@ -37,7 +37,7 @@ async def application(scope, receive, send):
 collection.Collection, app.new_app = lambda request: None, lambda collection, keys: application
 serving.PATIENCE = 0.5
 os.close(2)
-serve(serving.ServeRequest(port=0, no_mcp=True), tell=lambda address: print(address, flush=True))
+serve(serving.ServeRequest(port=0), tell=lambda address: print(address, flush=True))
 """
 
 

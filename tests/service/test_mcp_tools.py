@@ -4,35 +4,21 @@ from mcp import Client
 from own_loop import awaited
 
 
-def ask(server, work):
+def test_tools_give_what_the_routes_give_and_errors_are_one_sentence(small, server):
     async def session():
         async with Client(f"{server.url}/mcp") as client:
-            return await work(client)
+            asked = {"query": small.queries["q2"], "k": 3}
+            calls = ("search", asked), ("search", {"query": " "}), ("get_document", {"docid": "d5"})
+            calls = *calls, ("get_document", {"docid": "nothing"})
+            return await client.list_tools(), [await client.call_tool(*call) for call in calls]
 
-    return awaited(session())
-
-
-def test_search_gives_the_passages_of_a_search(small, server):
-    async def work(client):
-        tools = await client.list_tools()
-        found = await client.call_tool("search", {"query": small.queries["q2"], "k": 3})
-        text = await client.call_tool("get_document", {"docid": "d5"})
-        return tools, found, text
-
-    tools, found, text = ask(server, work)
+    tools, (found, blank, text, missing) = awaited(session())
     assert {tool.name for tool in tools.tools} == {"search", "get_document"}
-    passages = found.structured_content["passages"]
     expected = server.search(small.queries["q2"], k=3).json()["candidates"]
-    assert [(one["docid"], one["score"]) for one in passages] == [(hit["docid"], hit["score"]) for hit in expected]
+    assert found.structured_content["candidates"] == [
+        {name: hit[name] for name in ("docid", "score", "text")} for hit in expected
+    ]
+    assert found.structured_content["costs"].keys() == {"labels", "milliseconds"}
     assert text.content[0].text == small.texts["d5"]
-
-
-def test_what_goes_wrong_is_one_sentence(server):
-    async def work(client):
-        return [
-            await client.call_tool("search", {"query": " "}),
-            await client.call_tool("get_document", {"docid": "nothing"}),
-        ]
-
-    for answer, words in zip(ask(server, work), ("the query is empty", "no document 'nothing'"), strict=True):
+    for answer, words in ((blank, "the query is empty"), (missing, "no document 'nothing'")):
         assert answer.is_error and words in answer.content[0].text and "Traceback" not in answer.content[0].text

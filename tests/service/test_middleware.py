@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 from own_loop import awaited
@@ -9,12 +10,14 @@ from own_loop import awaited
 from tour_pyserini.service import middleware
 from tour_pyserini.service.dispatcher import ARRIVED
 from tour_pyserini.service.middleware import HEADERS, Guard
+from tour_pyserini.service.serving import ServeRequest
 
 
 def guarded(app, *parts, path="/known/part", headers=()):
     """The messages of the answer to a request whose body comes in parts, and what was counted."""
     sent, counted, left = [], [], list(parts)
-    guard = Guard(app, lambda *what: counted.append(what), routes=["known"], pages=[], keys=lambda: None, names=None)
+    dispatcher = SimpleNamespace(count=lambda *what: counted.append(what), keys=None, limits=ServeRequest(host="::"))
+    guard = Guard(app, dispatcher, routes=["known"], pages=[])
 
     async def receive():
         if not left:

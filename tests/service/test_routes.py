@@ -108,22 +108,15 @@ def test_documents(small, server):
 
 def test_pyserinis_clients_find_their_routes(small, server):
     query = small.queries["q3"]
-    answer = server.client.post("/v1/indexes/letters/search", json={"query": query, "hits": 3, "qid": "q3"}).json()
+    answer = server.client.get("/v1/letters/search", params={"query": query, "hits": 3}).json()
     ours = server.search(query, k=3).json()["candidates"]
-    assert answer["query"] == {"qid": "q3", "query_txt": query}
-    shown = [(hit["docid"], hit["score"], hit["document_txt"]) for hit in answer["candidates"]]
+    assert (answer["api"], answer["index"], answer["query"]) == ("v1", "letters", {"text": query})
+    shown = [(hit["docid"], hit["score"], hit["doc"]["contents"]) for hit in answer["candidates"]]
     assert shown == [(hit["docid"], hit["score"], small.texts[hit["docid"]]) for hit in ours]
-    assert server.client.get("/v1/indexes/letters/documents/d7").json() == {"id": "d7", "contents": small.texts["d7"]}
-    of_2 = server.client.get("/v1/letters/search", params={"query": query, "hits": 3}).json()
-    assert (of_2["api"], of_2["index"], of_2["query"]) == ("v1", "letters", {"text": query})
-    assert [(hit["docid"], hit["score"], hit["doc"]["contents"]) for hit in of_2["candidates"]] == shown
-    assert [hit["rank"] for hit in of_2["candidates"]] == [1, 2, 3]
+    assert [hit["rank"] for hit in answer["candidates"]] == [1, 2, 3]
     document = {"api": "v1", "index": "letters", "docid": "d7", "doc": {"id": "d7", "contents": small.texts["d7"]}}
     assert server.client.get("/v1/letters/doc/d7").json() == document
     assert server.client.get("/v1/other/doc/d7").status_code == 404
-    assert server.client.get("/v1/indexes/", params={"index_type": "faiss"}).json() == ["letters"]
-    assert server.client.get("/v1/indexes/letters/status").json()["downloaded"] is True
-    assert server.client.post("/v1/indexes/other/search", json={"query": query}).status_code == 404
 
 
 def test_our_own_client_gets_the_models_scores(small, server):
@@ -166,7 +159,7 @@ def test_labels_are_kept_for_the_next_search(small, server):
     assert first["labels"] == first["scored"] == again["labels"] > 0 and again["scored"] == 0
 
 
-SEARCH, PYSERINI, RERANK = "/search", "/v1/indexes/letters/search", "/rerank"
+SEARCH, RERANK = "/search", "/rerank"
 WRONG = {
     "an empty query": (SEARCH, {"query": ""}, "at least 1"),
     "a blank query": (SEARCH, {"query": " "}, "empty"),
@@ -188,8 +181,7 @@ WRONG = {
     "an unknown field": (SEARCH, {"query": "a", "reranker": "/models/other"}, "reranker"),
     "rounds that fill the memory": (SEARCH, {"query": ["a"] * 64, "k": 1000, "rounds": True}, "tells 50000 at most"),
     "a deadline that is none": (SEARCH, {"query": "a", "deadline_ms": -1}, "deadline_ms"),
-    "half of a character": (PYSERINI, {"query": {"query_txt": "\ud800"}}, "query"),
-    "another encoder": (PYSERINI, {"query": "a", "encoder": "/etc/passwd"}, "encoder"),
+    "half of a character": (SEARCH, {"query": "\ud800"}, "query"),
     "half of a character in a passage": (RERANK, {"query": "a", "documents": ["a", {"text": "\udfff"}]}, "documents"),
     "no passages": (RERANK, {"query": "a", "texts": []}, "at least 1"),
     "many passages": (RERANK, {"query": "a", "texts": ["a"] * 201}, "1 to 200"),

@@ -20,6 +20,7 @@ from tour_pyserini.core.method import StopReason
 from tour_pyserini.serve import serve
 from tour_pyserini.service import serving
 from tour_pyserini.service.serving import KEY_VARIABLE, ServeRequest, digest
+from tour_pyserini.stores.filters import Filter
 
 BUDGET = 40
 PATH = "/slower/tei/rerank"
@@ -117,7 +118,7 @@ def kept(cache):
 
 def test_a_port_in_use_is_told_before_anything_is_opened():
     with socket.create_server(("127.0.0.1", 0)) as other, pytest.raises(TourError, match="choose another --port"):
-        serve(ServeRequest(port=other.getsockname()[1], no_mcp=True))
+        serve(ServeRequest(port=other.getsockname()[1]))
 
 
 def test_answers_are_sent_without_delay():
@@ -145,25 +146,32 @@ def test_a_service_answers_to_its_own_address():
 
 
 @pytest.mark.parametrize(
-    ("content", "request_", "wanted"),
+    ("content", "key", "request_", "wanted"),
     [
-        ("a long secret\nmore\n", {"host": "0.0.0.0"}, "a long secret"),
-        (None, {}, None),
-        (None, {"host": "0.0.0.0", "no_key": True}, None),
-        (None, {"host": "0.0.0.0"}, TourError("lets other machines in")),
-        (None, {"key_file": "nowhere/key"}, TourError("cannot read the key")),
-        ("short", {}, TourError("8 characters")),
-        ("\nsecond line\n", {}, TourError("8 characters")),
-        ("key file", {"no_key": True}, TourError("contradict")),
+        (None, "", {}, None),
+        (None, "a long secret", {"host": "0.0.0.0"}, {"a long secret": None}),
+        (None, "", {"host": "0.0.0.0", "no_key": True}, None),
+        ("# tenants\nmany-tenants *\none-tenant {}\n", "", {}, {"many-tenants": None, "one-tenant": Filter.parse({})}),
+        (None, "", {"host": "0.0.0.0"}, "lets other machines in"),
+        (None, "short", {}, "8 characters"),
+        (None, "", {"keys": "nowhere"}, "nowhere"),
+        ("some-tenant\n", "", {}, "line 1 has no filter"),
+        ("some-tenant {}\nsome-tenant {}\n", "", {}, "line 2"),
+        ("short {}\n", "", {}, "8 characters"),
+        ("# none\n", "", {}, "has no key"),
+        ("some-tenant 7\n", "", {}, "condition"),
+        ("some-tenant {}\n", "", {"no_key": True}, "contradict"),
     ],
 )
-def test_where_the_key_comes_from(tmp_path, monkeypatch, content, request_, wanted):
-    monkeypatch.delenv(KEY_VARIABLE, raising=False)
+def test_where_keys_come_from(tmp_path, monkeypatch, content, key, request_, wanted):
+    monkeypatch.setenv(KEY_VARIABLE, key)
     if content is not None:
-        (tmp_path / "key").write_text(content, encoding="utf-8")
-        request_ = {**request_, "key_file": tmp_path / "key"}
-    if isinstance(wanted, TourError):
-        with pytest.raises(TourError, match=str(wanted)):
+        (tmp_path / "keys").write_text(content)
+        request_ = {**request_, "keys": tmp_path / "keys"}
+    if isinstance(wanted, str):
+        with pytest.raises(TourError, match=wanted) as error:
             ServeRequest(**request_).read_keys()
+        assert "some-tenant" not in str(error.value)
     else:
-        assert ServeRequest(**request_).read_keys() == (wanted and {digest(wanted): None})
+        keys = {digest(one): passing for one, passing in wanted.items()} if wanted else None
+        assert ServeRequest(**request_).read_keys() == keys

@@ -34,7 +34,6 @@ LISTS = {
 GROUPS = {"tour": "the default", "soft": "the paper's", "dense": "baselines", "preset:mixed": "baselines"}
 ABOUT = About(
     method="tour",
-    methods=["tour", "soft", "dense"],
     choices=[
         {"value": name, "name": name.removeprefix("preset:"), "group": group, "about": "Searches."}
         for name, group in GROUPS.items()
