@@ -21,7 +21,7 @@ from tour_pyserini.errors import TourError, first_line
 
 log = logging.getLogger(__name__)
 
-_FIRST_WAIT, _LONGEST_WAIT = 0.5, 30.0
+FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds before the first repetition of a request, and most seconds before any; each wait is twice the one before."""
 _LONGEST_RETRY_AFTER = 300.0
 """Most seconds that a service may ask to wait (Retry-After); if it asks for more, the request fails."""
@@ -35,7 +35,7 @@ _thread: threading.Thread | None = None
 
 def back_off(attempt: int) -> float:
     """Seconds until the next try; partly random, so that clients that failed together do not return together."""
-    return min(_FIRST_WAIT * 2**attempt, _LONGEST_WAIT) * random.uniform(0.5, 1.0)
+    return min(FIRST_WAIT * 2**attempt, LONGEST_WAIT) * random.uniform(0.5, 1.0)
 
 
 class RefusedError(TourError):
