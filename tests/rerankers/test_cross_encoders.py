@@ -175,7 +175,6 @@ def damage(name, content=b"{"):
         ("bert_folder", damage("config.json"), {}, "config"),
         ("bert_folder", damage("tokenizer.json", b"\x00garbage"), {}, "tokenizer in"),
         ("onnx_folder", {"outputs": 3}, {}, "3 outputs"),
-        ("onnx_folder", {"inputs": ("input_ids", "pixel_values")}, {}, "pixel_values"),
         ("onnx_folder", {}, {"backend": "torch"}, "onnx"),
         ("onnx_folder", damage("tokenizer.json"), {}, r"tokenizer\.json"),
         ("onnx_folder", damage("model.onnx"), {}, r"model\.onnx"),
