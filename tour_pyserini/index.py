@@ -343,13 +343,13 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
 
 def _update(request: IndexRequest, *, progress: bool) -> tuple[int, int]:
     """Change the collection of a folder; returns how many documents it then has, and how many were encoded before."""
-    from tour_pyserini.stores.index_updates import IndexUpdate, locked
+    from tour_pyserini.stores.index_updates import IndexUpdate
 
     folder, threads, path = Path(request.index), request.threads, Path(f"{request.index.rstrip('/')}.partial")
     deleted = {line.text.strip() for line in read_lines(request.delete)} if request.delete else set()
     if request.add is None:
         update = IndexUpdate(folder, request.corpus, None, deleted)
-        with locked(path), atomic_folder(folder, overwrite=True) as new:
+        with PartialFolder(path, {"deleted": len(deleted)}), atomic_folder(folder, overwrite=True) as new:
             count = update.write(new, np.empty((0, update.settings["dimension"]), np.float32), threads=threads)
         return count, count
     collection, request = request.corpus, replace(request, corpus=request.add, add=None, delete=None)

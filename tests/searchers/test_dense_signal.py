@@ -47,12 +47,12 @@ def test_a_second_index_finds_its_nearest_documents_by_docid(collection):
 @pytest.mark.parametrize(
     ("docids", "message"),
     [
-        ([f"d{i}" for i in range(79)] + ["other"], "has the document 'other', which the index does not have"),
-        ([f"d{i}" for i in range(79)], "lacks the document 'd79', which the index has"),
+        ([f"d{i}" for i in range(79)] + ["other"], "has the document 'other'"),
+        ([f"d{i}" for i in range(79)], "lacks the document 'd79'"),
     ],
 )
 def test_other_documents_are_refused(collection, docids, message):
-    with pytest.raises(TourError, match=f"^the signal SearchedIndex {message}; both must be built from the same cor"):
+    with pytest.raises(TourError, match=f"^the signal SearchedIndex {message}"):
         tour(collection, signals=[second(collection, docids=docids)])
 
 

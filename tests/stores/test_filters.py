@@ -23,7 +23,7 @@ from tour_pyserini.searchers.searcher import field_table
 from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores import faiss_index
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.filters import Filter, Passing, search_within
+from tour_pyserini.stores.filters import Filter, Within, search_within
 from tour_pyserini.stores.signals import found_by, open_signal
 from tour_pyserini.stores.store import as_store
 
@@ -147,7 +147,7 @@ STORES = {factory: made(factory) for factory in ("Flat", "HNSW8", "IVF4,Flat", "
 )
 @pytest.mark.parametrize("factory", STORES)
 def test_faiss_finds_what_passes_alone(factory, mask, k, compared):
-    store, within = STORES[factory], Passing(np.array(mask))
+    store, within = STORES[factory], Within(np.array(mask))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(faiss_index, "COMPARED", compared)  # 0: the index itself finds them
         hits = search_within(store, QUERIES, k, within)

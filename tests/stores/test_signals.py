@@ -26,7 +26,7 @@ def test_what_signals_find_is_put_in_order():
     one = signals.QuerySignal(lambda query, k: (["c", "a"][:k], [2.0, 1.0][:k]))
     assert found_by(one, ["x"], 2, Docids.of(["a", "b", "c"]).positions).ids.tolist() == [[2, 0]]
     hit = SimpleNamespace(docid="b", score=2.5)
-    lucene = signals.LuceneSignal(lambda query, k: [hit] * (query == "x") * k)
+    lucene = open_signal(SimpleNamespace(search=lambda query, k: [hit] * (query == "x") * k))
     assert lucene(["x", "y"], 1) == ([["b"], []], [[2.5], []])
 
 

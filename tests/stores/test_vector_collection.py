@@ -129,7 +129,7 @@ def test_an_interrupted_load_goes_on(tmp_path, engine):
     # Killed within the second chunk: some of its rows have arrived.
     first.append(docids_of(VECTORS)[CHUNK : CHUNK + 5], VECTORS[CHUNK : CHUNK + 5])
     assert loading(address, VECTORS).done == CHUNK
-    with pytest.raises(TourError, match="another encoder_fingerprint"):
+    with pytest.raises(TourError, match="encoder_fingerprint was"):
         loading(address, VECTORS, encoder_fingerprint="other")
     assert np.array_equal(load(address, VECTORS).search(QUERIES, 20).ids, flat(VECTORS).search(QUERIES, 20).ids)
     with pytest.raises(TourError, match="complete already"):

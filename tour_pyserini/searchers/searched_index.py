@@ -16,7 +16,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import set_search_effort
 from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.lucene_vectors import LuceneVectors
-from tour_pyserini.stores.signals import LuceneSignal, Signal, open_signal
+from tour_pyserini.stores.signals import Signal, open_signal
 from tour_pyserini.stores.store import as_store
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.pyserini import ensure_java, may_know, open_prebuilt
@@ -235,15 +235,8 @@ def as_signals(specs: Iterable[Any]) -> list[Signal]:
     """
     if isinstance(specs, str) or callable(specs) or not isinstance(specs, Iterable):
         raise TourError("signals is a list of signals; put the one you have in brackets.")
-    return [_as_signal(spec) for spec in specs]
-
-
-def _as_signal(spec: Any) -> Signal:
-    if hasattr(spec, "index") and hasattr(spec, "docids"):
-        return DenseSignal(spec)
-    if hasattr(spec, "search") and not callable(spec):
-        return LuceneSignal(spec.search)
-    return open_signal(spec)
+    has_vectors = [hasattr(spec, "index") and hasattr(spec, "docids") for spec in specs]
+    return [DenseSignal(spec) if dense else open_signal(spec) for spec, dense in zip(specs, has_vectors, strict=True)]
 
 
 def hybrid_parts(searcher: Any) -> tuple[Any, list[Any]]:

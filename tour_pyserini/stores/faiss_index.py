@@ -12,7 +12,7 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.filters import Passing, first_passing
+from tour_pyserini.stores.filters import Within, first_passing
 from tour_pyserini.support.devices import faiss_threads
 
 log = logging.getLogger(__name__)
@@ -100,7 +100,7 @@ class FaissIndex:
             raise TourError("the index is damaged: it gives ids outside its vectors; build it again.")
         return hits
 
-    def search_within(self, queries: Floats, k: int, within: Passing, *, threads: int = 1) -> Hits:
+    def search_within(self, queries: Floats, k: int, within: Within, *, threads: int = 1) -> Hits:
         """The k hits of each of the queries [n, d] among the documents that pass; fewer if not so many do.
 
         The hits of a flat index, and of any index where few documents pass, are those of a flat index of these alone.
@@ -120,7 +120,7 @@ class FaissIndex:
                 lambda rows, more: self._search(vectors[rows], more), len(vectors), wanted, within, self.size
             )
 
-    def _parameters(self, within: Passing, wanted: int) -> Any:
+    def _parameters(self, within: Within, wanted: int) -> Any:
         """What makes a graph or an inverted file find documents that pass alone; None for other kinds of index."""
         faiss: Any = importlib.import_module("faiss")
         inner: Any = self._inner
@@ -188,7 +188,7 @@ class _FlatSearch:
         """Search an `IndexFlat` for inner products, as `faiss.downcast_index` returns it."""
         self._index = index
 
-    def search(self, vectors: Floats, k: int, within: Passing | None = None) -> Hits:
+    def search(self, vectors: Floats, k: int, within: Within | None = None) -> Hits:
         """The hits [n, k] of the queries, float32 [n, d] in C order; k is at most the number of those that pass."""
         size, options = self._index.ntotal, dict[str, Any]()
         if within is not None:

@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -152,31 +152,20 @@ def _parsed(given: Any, depth: int = 1) -> _Group:
 # In memory
 
 
-class Within(Protocol):
+class Within:
     """The documents of an index that pass a filter."""
 
-    @property
+    def __init__(self, mask: np.ndarray) -> None:
+        """Those that are true in [size] truth values."""
+        self.mask = mask
+
+    @cached_property
     def ids(self) -> Ids:
-        """Those that do, ascending."""
+        """Those that pass, ascending."""
+        return np.flatnonzero(self.mask)
 
     def passes(self, ids: Ids) -> np.ndarray:
         """Whether each of the documents passes; the shape is that of `ids`, and -1 never passes."""
-
-
-class Passing:
-    """The documents of an index in memory that pass a filter.
-
-    Attributes:
-        mask: [size] whether each document passes.
-        ids: [m] those that do, ascending.
-    """
-
-    def __init__(self, mask: np.ndarray) -> None:
-        """Begin with the documents that pass, as truth values [size]."""
-        self.mask, self.ids = mask, np.flatnonzero(mask)
-
-    def passes(self, ids: Ids) -> np.ndarray:
-        """Whether each of the documents passes; -1 never does."""
         return self.mask[ids] & (ids >= 0)
 
     @cached_property
@@ -207,7 +196,7 @@ class FieldTable:
         """The position of each docid in the index."""
         return self._open_positions()
 
-    def passing(self, wanted: Filter, among: Passing | None = None) -> Passing:
+    def passing(self, wanted: Filter, among: Within | None = None) -> Within:
         """The documents that pass a filter, among those that pass another one.
 
         Raises:
@@ -227,7 +216,7 @@ class FieldTable:
                 if allowed.any() and not any(allowed[ids].any() for ids in self._values.get(name, {}).values()):
                     raise RequestError(f"no document that may be found has the field {name!r}, which the filter names.")
             mask &= self._where(condition)
-        return Passing(mask)
+        return Within(mask)
 
     def _mask(self, positions: Iterable[Any]) -> np.ndarray:
         mask = np.zeros(self._size, dtype=bool)

@@ -5,7 +5,6 @@ first change, the folder gets a `corpus.jsonl` of what it holds: vectors, docids
 one step, when the new folder takes the place of the old one.
 """
 
-import contextlib
 import json
 import logging
 from collections.abc import Iterator, Set
@@ -20,23 +19,15 @@ from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.faiss_building import write_faiss_index, write_index
-from tour_pyserini.stores.index_folder import (
-    BM25_FOLDER,
-    BM25_RECORD,
-    Docids,
-    check_checksums,
-    has_bm25,
-    read_faiss,
-)
+from tour_pyserini.stores.index_folder import BM25_FOLDER, BM25_RECORD, Docids, check_checksums, has_bm25, read_faiss
 from tour_pyserini.stores.signals import write_bm25
 from tour_pyserini.support.devices import faiss_threads
-from tour_pyserini.support.files import content_hash, remove_folder, sha256
-from tour_pyserini.support.resumable import lock_folder
+from tour_pyserini.support.files import content_hash, sha256
+from tour_pyserini.support.resumable import refuse_other_settings
 
 log = logging.getLogger(__name__)
 
-CORPUS = "corpus.jsonl"
-"""Name of the corpus in the folder of an index whose collection was changed."""
+CORPUS = "corpus.jsonl"  # in the folder of an index whose collection was changed
 _COLLECTION = ("corpus_sha256", "documents")  # the settings in a record that are not the encoder's
 
 
@@ -59,9 +50,7 @@ class IndexUpdate:
             self.record = read_json_object(folder / PASSAGE_INDEX)
             self.settings: dict[str, Any] = self.record["settings"]
         except (OSError, ValueError, KeyError) as error:
-            raise TourError(
-                f"{folder} is no index of passages that this command made ({first_line(error)}); give its folder."
-            ) from error
+            raise TourError(f"{folder} is no index of passages of this command's ({first_line(error)}).") from error
         file = corpus_file(folder) or (corpus_file(Path(corpus)) if corpus else None)
         if file is None:
             raise TourError(f"--corpus is missing: give what {folder} was built from.")
@@ -77,12 +66,8 @@ class IndexUpdate:
 
     def check_encoder(self, settings: dict[str, Any]) -> None:
         """Refuse new documents that would be encoded in another way than those of the index."""
-        for name, value in settings.items():
-            if name not in _COLLECTION and value != self.settings.get(name):
-                raise TourError(
-                    f"{self.folder} was built with {name} {self.settings.get(name)!r:.100} and new documents would be "
-                    f"encoded with {value!r:.100}; use the same, or build the index again."
-                )
+        before, now = ({**each, **dict.fromkeys(_COLLECTION)} for each in (self.settings, settings))
+        refuse_other_settings(self.folder, before, now)
 
     def write(self, new: Path, vectors: np.ndarray, *, threads: int | None = None) -> int:
         """Write the changed index into an empty folder; nobody else may change the old one meanwhile.
@@ -104,8 +89,6 @@ class IndexUpdate:
         if unknown := sorted(self.deleted - set(old)):
             log.warning("%d documents to delete are not in %s, such as %r", len(unknown), self.folder, unknown[0])
         docids = [docid for docid, is_old in zip(old, is_gone, strict=True) if not is_old] + list(self.added or ())
-        if not docids:
-            raise TourError(f"this would leave no document in {self.folder}; delete the folder instead.")
         self._write_faiss(new / "index", is_gone, vectors, threads)
         (new / "docid").write_text("".join(f"{docid}\n" for docid in docids), encoding="utf-8")
         with open(new / CORPUS, "wb") as file:
@@ -142,10 +125,8 @@ class IndexUpdate:
             try:
                 index.remove_ids(gone)
             except RuntimeError as error:
-                raise TourError(
-                    f"nothing can be deleted from the index of {self.folder} ({type(index).__name__}); add documents "
-                    "with new ids only, or build it again: --vectors spares the encoding."
-                ) from error
+                hint = f"build {self.folder} again: --vectors spares the encoding"
+                raise TourError(f"nothing can be deleted from an index of {type(index).__name__}; {hint}.") from error
             _renumber(index, np.cumsum(~is_gone) - 1)
         with faiss_threads(threads):
             index.add(np.ascontiguousarray(vectors))
@@ -161,18 +142,3 @@ def _renumber(index: Any, positions: np.ndarray) -> None:
         if size := inverted.invlists.list_size(number):
             ids = faiss.rev_swig_ptr(inverted.invlists.get_ids(number), size)
             ids[:] = positions[ids]
-
-
-@contextlib.contextmanager
-def locked(partial: Path) -> Iterator[None]:
-    """Keep others from building or changing the index whose unfinished work is in this folder; there must be none."""
-    lock = lock_folder(partial)
-    try:
-        if (partial / "settings.json").exists():
-            raise TourError(f"{partial} holds the unfinished work of another command; finish that, or delete it.")
-        try:
-            yield
-        finally:
-            remove_folder(partial)
-    finally:
-        lock.release()

@@ -11,8 +11,9 @@ from tour_pyserini.core.arrays import Floats, Hits, Ids
 from tour_pyserini.data.texts import BeirTexts, Passage, UnknownDocument
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.faiss_index import COMPARED, EXTRA_HITS, rank_exactly
-from tour_pyserini.stores.filters import Filter
+from tour_pyserini.stores.filters import Filter, Within
 from tour_pyserini.stores.vector_database import CollectionState, Engine, Row, StoreAddress, open_engine
+from tour_pyserini.support.resumable import refuse_other_settings
 
 _ROW_BYTES = 1024  # what a docid and the names of fields take in an answer, roughly
 _PASSAGE_BYTES = 65_535  # the longest passage that Milvus keeps
@@ -187,7 +188,7 @@ def _settings_of(state: CollectionState) -> dict[str, Any] | None:
     return settings if isinstance(settings, dict) and "encoder_fingerprint" in settings else None
 
 
-class _StoredWithin:
+class _StoredWithin(Within):
     """The passages of a collection that pass a filter; what the engine said of one is remembered."""
 
     def __init__(self, store: CollectionStore, wanted: Filter) -> None:
@@ -322,9 +323,7 @@ class CollectionLoading:
         before = _settings_of(state)
         if before is None:
             raise TourError(f"{address} was made by another program; choose another name.")
-        if other := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
-            was = f"{before.get(other[0])!r:.100}, now {now.get(other[0])!r:.100}"
-            raise TourError(f"{address} was loaded with another {other[0]} ({was}); choose another name, or delete it.")
+        refuse_other_settings(address, before, now)
         if state.size == settings["documents"]:
             raise TourError(f"{address} is complete already; choose another name, or delete it.")
         self.done = state.size - state.size % settings["chunk"]

@@ -118,14 +118,11 @@ class PartialFolder:
         return done
 
 
-def refuse_other_settings(folder: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Raise a TourError if the work in a folder was started with different settings."""
+def refuse_other_settings(work: object, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise a TourError if work, such as that in a folder, was started with different settings."""
     if differing := [name for name in {**before, **now} if before.get(name) != now.get(name)]:
         changes = "; ".join(f"{name} was {before.get(name)!r}, now {now.get(name)!r}" for name in differing)
-        raise TourError(
-            f"{folder} was started with other settings ({changes}); "
-            "use the old settings, or delete the folder to start again."
-        )
+        raise TourError(f"{work} was started with other settings ({changes}); use those, or delete it to start again.")
 
 
 def _write_through(file: IO[bytes], content: bytes) -> None:
