@@ -2,14 +2,11 @@
 
 import re
 
-import numpy as np
 import pytest
 
 from benchmarks.__main__ import MEASUREMENTS, SERVED, main
 from benchmarks.benchmark_report import Report, check_document, fill_document
-from benchmarks.benchmark_setup import BenchmarkSetup
-from benchmarks.flops import flops, token_counts
-from benchmarks.model_speed import mixed_pairs
+from benchmarks.flops import flops
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 
@@ -66,15 +63,6 @@ def test_flops_agree_with_the_published_formula(tmp_path):
     (tmp_path / "config.json").write_text('{"num_hidden_layers": 6, "hidden_size": 384, "intermediate_size": 1536}')
     expected = sum(6 * (3_538_944 * length + 1536 * length**2) for length in (128, 40))
     assert flops(tmp_path, [128, 40]) == expected
-
-
-def test_pairs_spread_over_lengths(small, tmp_path):
-    setup = BenchmarkSetup(collections=small / "collections", model=small / "reranker", work=tmp_path, pairs=14)
-    pairs = mixed_pairs(setup)
-    assert len(pairs.texts) == len(set(pairs.texts)) == 14
-    assert pairs.lengths == token_counts(small / "reranker", pairs.texts)
-    assert np.histogram(pairs.lengths, bins=7, range=(40, 251))[0].max() <= 3
-    assert min(pairs.lengths) >= 40 and max(pairs.lengths) <= 250
 
 
 def test_a_document_without_marks_is_refused_and_text_outside_marks_is_kept(tmp_path):

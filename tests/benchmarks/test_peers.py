@@ -24,32 +24,22 @@ def peers():
     assert set(PEERS) < set(METHODS)
 
 
-def world(seed=0, *, size=200, queries=4):
-    random = np.random.default_rng(seed)
-    corpus = MemoryCorpus(random.normal(size=(size, 6)), 3 * random.normal(size=(queries, size)))
-    return corpus, random.normal(size=(queries, 6)), random.normal(size=(queries, size))
-
-
 @pytest.mark.parametrize("with_signal", [True, False])
 @pytest.mark.parametrize("name", PEERS)
-def test_no_label_is_paid_twice_or_beyond_the_budget(name, with_signal):
-    corpus, queries, scores = world()
+def test_no_label_is_paid_twice_or_beyond_the_budget_and_a_query_depends_on_itself_alone(name, with_signal):
+    random = np.random.default_rng(0)
+    corpus = MemoryCorpus(random.normal(size=(200, 6)), 3 * random.normal(size=(4, 200)))
+    queries, scores = random.normal(size=(4, 6)), random.normal(size=(4, 200))
     config = TourConfig(name)
-    tasks = corpus.run(queries, config, hits=50, signals=[found(scores, 60)] if with_signal else ())
+    signals = [found(scores, 60)] if with_signal else ()
+    tasks = corpus.run(queries, config, hits=50, signals=signals)
     assert len(corpus.labelled) == len(set(corpus.labelled))
-    for task in tasks:
+    for task, alone in zip(tasks, corpus.tasks(queries, config, hits=50, signals=signals), strict=True):
         assert len(task.labels) == config.most_labels
         ids = task.outcome.ranking.first(50).ids.tolist()
         assert len(set(ids)) == 50 and (np.diff(task.outcome.ranking.scores) <= 1e-9).all()
-
-
-@pytest.mark.parametrize("name", PEERS)
-def test_a_query_depends_on_itself_alone(name):
-    corpus, queries, scores = world(1)
-    together = corpus.run(queries, TourConfig(name), signals=[found(scores, 60)])
-    for row, task in enumerate(corpus.tasks(queries, TourConfig(name), signals=[found(scores, 60)])):
-        corpus.scheduler.run([task], corpus.label)
-        assert task.outcome.ranking.ids.tolist() == together[row].outcome.ranking.ids.tolist()
+        corpus.scheduler.run([alone], corpus.label)
+        assert alone.outcome.ranking.first(50).ids.tolist() == ids
 
 
 @pytest.mark.parametrize("name", ["gar", "ladr", "rgs"])

@@ -3,6 +3,13 @@
 import yaml
 
 from tour_pyserini.experiment import main
+from tour_pyserini.experiments.definition import read_experiment
+
+
+def read(folder, values):
+    """The experiment of a file with these values."""
+    (folder / "a.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
+    return read_experiment(folder / "a.yaml")
 
 
 def definition():

@@ -1,28 +1,18 @@
 """Experiments from YAML files."""
 
 import pytest
-import yaml
-from small_experiment import definition
+from small_experiment import definition, read
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import find_experiment, read_experiment
 
 
-def read(tmp_path, values):
-    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    return read_experiment(tmp_path / "a.yaml")
-
-
-def test_a_sweep_becomes_one_condition_for_each_value(tmp_path):
+def test_conditions_and_setups_are_named_and_chosen(tmp_path):
     experiment = read(tmp_path, definition())
     assert list(experiment.conditions) == ["dense", "rerank-3", "rerank-6", "hard"]
     rerank = experiment.conditions["rerank-6"]
     assert rerank.flags == {"method": "rerank", "depth": 6}
     assert (rerank.title, rerank.sweep, rerank.value) == ("re-rank, depth 6", "rerank", 6.0)
-
-
-def test_setups_are_named_and_chosen(tmp_path):
-    experiment = read(tmp_path, definition())
     assert [setup.name for setup in experiment.setups()] == ["letters.tiny.flat", "letters.tiny.pq"]
     (pq,) = experiment.setups({"indexes": ["pq"]})
     assert list(experiment.conditions_of(pq)) == ["dense", "rerank-3", "rerank-6"]  # `hard` is restricted
@@ -30,28 +20,13 @@ def test_setups_are_named_and_chosen(tmp_path):
     with pytest.raises(TourError, match="'soft' is not one of the conditions; choose from"):
         experiment.conditions_of(pq, ["soft"])
     values = definition()
-    values["rerankers"]["other"] = {"flags": {"reranker": "other"}}
-    names = [setup.name for setup in read(tmp_path, values).setups()]
-    assert names[:2] == ["letters.tiny.flat.tiny", "letters.tiny.flat.other"]
-
-
-def test_some_values_of_a_restricted_sweep_are_run_everywhere(tmp_path):
-    values = definition()
     values["conditions"]["rerank"] |= {"only": {"indexes": ["flat"]}, "everywhere": [6]}
+    values["rerankers"]["other"] = {"flags": {"reranker": "other"}}
     experiment = read(tmp_path, values)
-    flat, pq = experiment.setups()
+    flat, other, pq, _ = experiment.setups()
+    assert (flat.name, other.name) == ("letters.tiny.flat.tiny", "letters.tiny.flat.other")
     assert [name for name in experiment.conditions_of(flat) if "rerank" in name] == ["rerank-3", "rerank-6"]
     assert [name for name in experiment.conditions_of(pq) if "rerank" in name] == ["rerank-6"]
-
-
-def changed(path, value):
-    """The values with one changed, at a path such as `conditions.dense.flags`."""
-    values = inside = definition()
-    *parts, last = path.split(".")
-    for part in parts:
-        inside = inside[part]
-    inside[last] = value
-    return values
 
 
 @pytest.mark.parametrize(
@@ -68,8 +43,13 @@ def changed(path, value):
     ],
 )
 def test_wrong_values_are_refused_with_file_section_and_key(tmp_path, path, value, says):
+    values = inside = definition()
+    *parts, last = path.split(".")
+    for part in parts:
+        inside = inside[part]
+    inside[last] = value
     with pytest.raises(TourError, match=says):
-        read(tmp_path, changed(path, value))
+        read(tmp_path, values)
 
 
 def test_a_file_that_is_not_an_experiment_is_refused(tmp_path):

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
-from small_experiment import definition
+from small_experiment import definition, read
 
 from tour_pyserini.evaluation.measures import MeasuredRun
-from tour_pyserini.experiments.definition import read_experiment
 from tour_pyserini.experiments.report import Report
 
 
@@ -20,11 +18,6 @@ def row(name, values, *, pairs=0):
     return MeasuredRun(
         name, Path(name), {"nDCG@10": each}, means, np.ones(4, dtype=bool), {"costs": {"queries": 4, "pairs": pairs}}
     )
-
-
-def read(tmp_path, values):
-    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
-    return read_experiment(tmp_path / "a.yaml")
 
 
 @pytest.fixture

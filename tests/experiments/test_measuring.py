@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
-from small_experiment import definition
+from small_experiment import definition, read
 
 from tour_pyserini.core import method as registry
 from tour_pyserini.core.config import TourConfig
@@ -65,8 +64,7 @@ def judge(tmp_path):
 
     def judge(made=None, **expected):
         values = definition() | {"expected": {"letters.tiny.flat": {"dense": expected}}}
-        (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
-        experiment = read_experiment(tmp_path / "a.yaml")
+        experiment = read(tmp_path, values)
         record = {"config": f"method={made[0]} depth=3", "algorithm": {"method": made[1]}} if made else {}
         run = MeasuredRun("dense", tmp_path, {}, {"RR": 0.2}, np.ones(1), record)
         (verdict,) = verdicts(experiment, {experiment.setups()[0]: {"dense": run}})

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import ir_datasets
 import pytest
-import yaml
-from small_experiment import definition
 
 from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.data.input_files import IRDS
@@ -55,22 +53,6 @@ def test_every_condition_of_every_packaged_file_builds_its_requests(name, locati
         settings = {"method": request.config.method, **request.config.values()}
         for flag, value in experiment.conditions[condition].flags.items():
             assert settings.get(flag.replace("-", "_"), value) == value
-
-
-@pytest.mark.parametrize(
-    ("flags", "says"),
-    [
-        ({"methd": "x"}, "the condition only: .*--methd"),
-        ({"method": "hard", "tau": -1}, "the condition only: tau"),
-        ({"trace": "/x"}, "may not give --trace"),
-        ({"depth": "${NOWHERE}"}, "variable NOWHERE"),
-    ],
-)
-def test_wrong_flags_are_refused(tmp_path, locations, flags, says):
-    values = definition() | {"conditions": {"only": {"flags": flags}}, "tables": {}, "figures": {}}
-    (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
-    with pytest.raises(TourError, match=says):
-        next(searches(read_experiment(tmp_path / "a.yaml"), locations))[2].request("only")
 
 
 def test_variables_of_paths(locations):

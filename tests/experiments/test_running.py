@@ -111,12 +111,16 @@ def test_dry_run_prints_the_commands_and_does_nothing(small, capsys):
 
 def test_wrong_files_are_refused_before_the_first_search(small, monkeypatch):
     monkeypatch.setattr(running, "search", None)
+    alone = {"tables": {}, "figures": {}}
     for change, says in (
-        ({"conditions": {"hard": {"flags": {"methd": "x"}}}, "tables": {}, "figures": {}}, "condition hard: .*--methd"),
+        ({"conditions": {"hard": {"flags": {"methd": "x"}}}}, "condition hard: .*--methd"),
+        ({"conditions": {"hard": {"flags": {"method": "hard", "tau": -1}}}}, "condition hard: tau"),
+        ({"conditions": {"hard": {"flags": {"trace": "/x"}}}}, "may not give --trace"),
+        ({"conditions": {"hard": {"flags": {"depth": "${NOWHERE}"}}}}, "variable NOWHERE"),
         ({"encoders": {"tiny": {"index": {"overwrite": True}}}}, "may not give --overwrite"),
         ({"plugins": ["nowhere.py"]}, "nowhere.py is not a Python file"),
     ):
-        small.write(definition() | change)
+        small.write(definition() | alone | change)
         with pytest.raises(TourError, match=says):
             small.command()
     assert not (small.folder / "indexes").exists()
