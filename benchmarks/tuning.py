@@ -42,7 +42,7 @@ from tour_pyserini.evaluation.tuning import (
 from tour_pyserini.opening import Opener
 from tour_pyserini.stores.filters import Filter
 from tour_pyserini.support.files import atomic_write
-from tour_pyserini.tune import OpenedSearch, TuneRequest, buy_labels, judge_hits, label_tasks, open_judged
+from tour_pyserini.tune import OpenedSearch, TuneRequest, judge_hits, open_judged
 
 SIZES = (10, 20, 30, 50)
 DRAWS = 200
@@ -86,8 +86,7 @@ def replay(args: argparse.Namespace) -> None:
     absent: dict[str, Floats] = {}
 
     def judged() -> Iterator[tuple[str, JudgedQuery]]:
-        bought: dict[str, JudgedQuery] = {}
-        for qid, query in buy_labels(opened, bought):
+        for qid, query in opened.buy_labels():
             absent[qid] = _without_answers(opened, qid, grades[qid])
             features[qid], relevant[qid] = judge_hits([query.replay(config) for config in configs], grades, opened)
             yield qid, query
@@ -123,7 +122,7 @@ def _without_answers(opened: OpenedSearch, qid: str, grades: Mapping[str, int]) 
     searcher = opened.searcher
     others = Filter(docids=frozenset(searcher.searcher.docids) - {docid for docid, grade in grades.items() if grade})
     tasks = searcher.tasks([opened.queries[qid]], [qid], HITS, config=DEFAULT, filter=others)
-    searcher.scheduler().run(tasks, partial(label_tasks, opened, {qid: {}}))
+    searcher.scheduler().run(tasks, opened.label)
     return judge_hits(tasks, {qid: {}}, opened)[0][0]
 
 

@@ -6,8 +6,9 @@ settings gain more than the error of their gain on queries that had no part in t
 """
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -35,6 +36,8 @@ from tour_pyserini.evaluation.tuning import (
     DEFAULT,
     HITS,
     MEASURES,
+    RERANKER_WEIGHTS,
+    SIGNAL_WEIGHTS,
     Choice,
     JudgedQuery,
     Trials,
@@ -42,9 +45,9 @@ from tour_pyserini.evaluation.tuning import (
     ingredients,
     labelling_plan,
     settings_to_try,
+    task_of,
     try_settings,
     tune_trials,
-    with_weight,
 )
 from tour_pyserini.flags import option, request_parser
 from tour_pyserini.opening import Opener
@@ -124,14 +127,13 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
     check_output(str(request.output), [request.topics, request.qrels, request.corpus])
     opened, scorer, grades = open_judged(request, opener or Opener())
     settings, recipes = settings_to_try(signals=opened.signals), ingredients(signals=opened.signals)
-    bought: dict[str, JudgedQuery] = {}
-    judged_queries = buy_labels(opened, bought, progress=progress)
-    every = try_settings(judged_queries, [*settings, *recipes.values()], scorer, opened.searcher.searcher.docids)
+    queries, docids = opened.buy_labels(progress=progress), opened.searcher.searcher.docids
+    every = try_settings(queries, [*settings, *recipes.values()], scorer, docids)
     trials = every.first(len(settings))
     choice = tune_trials(trials)
 
     config = settings[choice.row]
-    features, relevant = judge_hits([bought[qid].replay(config) for qid in scorer.queries], grades, opened)
+    features, relevant = judge_hits([opened.judged[qid].replay(config) for qid in scorer.queries], grades, opened)
     told = reliability(features, relevant)
     calibration = fit_calibration(np.concatenate(features), np.concatenate(relevant)) if told else None
     config = config.replace(calibration=calibration)
@@ -149,13 +151,52 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
     return TuneReport(config, _advice(trials, choice), tables, choice)
 
 
-class OpenedSearch(NamedTuple):
-    """What is searched: query texts by id, and whether there are further signals."""
+@dataclass(frozen=True)
+class OpenedSearch:
+    """What is searched.
+
+    Attributes:
+        searcher: what searches.
+        reranker: where labels come from.
+        queries: texts by id.
+        signals: whether there are further signals.
+        labels: the labels that were bought, by query and document.
+        judged: queries whose labels are all there, by id.
+    """
 
     searcher: TourSearcher
     reranker: Any
     queries: Mapping[str, Any]
     signals: bool
+    labels: defaultdict[str, dict[int, float]] = field(default_factory=partial(defaultdict, dict))
+    judged: dict[str, JudgedQuery] = field(default_factory=dict)
+
+    def buy_labels(self, *, progress: bool = False) -> Iterator[tuple[str, JudgedQuery]]:
+        """The queries with all labels that any of the settings asks for, in batches; they are added to `judged`."""
+        searcher, ids, plan = self.searcher, list(self.queries), labelling_plan(signals=self.signals)
+        with search_bar(len(ids), show=progress) as report:
+            for start in range(0, len(ids), BATCH):
+                batch = ids[start : start + BATCH]
+                queries = [task.query for task in searcher.tasks([self.queries[qid] for qid in batch], batch, HITS)]
+                searcher.scheduler().run([task_of(query, config) for config in plan for query in queries], self.label)
+                for query in queries:
+                    one = JudgedQuery(query, self.labels[query.name], search=searcher.nearest, vectors=searcher.fetch)
+                    self.judged[query.name] = one
+                    yield query.name, one
+                report(start + len(batch), sum(map(len, self.labels.values())))
+
+    def label(self, tasks: Sequence[Task]) -> list[Floats]:
+        """The labels that tasks wait for; each pair of a query and a document is bought once."""
+        wanted: dict[tuple[str, int], Any] = {}
+        for task in tasks:
+            pairs = zip(task.wanted_labels.tolist(), self.searcher.pairs(task), strict=True)
+            wanted |= {(task.query.name, id_): pair for id_, pair in pairs if id_ not in self.labels[task.query.name]}
+        with self.searcher.costs.stage("label"):
+            scores, computed = score_pairs_counted(self.reranker, list(wanted.values()))
+        self.searcher.costs.add(pairs=len(wanted), scored=computed)
+        for (qid, id_), score in zip(wanted, scores.tolist(), strict=True):
+            self.labels[qid][id_] = score
+        return [np.array([self.labels[task.query.name][id_] for id_ in task.wanted_labels.tolist()]) for task in tasks]
 
 
 def open_judged(request: TuneRequest, opener: Opener) -> tuple[OpenedSearch, Scorer, Mapping[str, Mapping[str, int]]]:
@@ -189,45 +230,6 @@ def _open(request: TuneRequest, opener: Opener, judged: set[str] | None) -> Open
     queries = {qid: text for qid, text in topics if judged is None or qid in judged}
     reranker = opener.reranker(search)
     return OpenedSearch(opener.searcher(search, reranker), reranker, queries, search.has_signals)
-
-
-def buy_labels(
-    opened: OpenedSearch, bought: dict[str, JudgedQuery], *, progress: bool = False
-) -> Iterator[tuple[str, JudgedQuery]]:
-    """The queries with all labels that any of the settings asks for, in batches; they are added to `bought`."""
-    searcher, ids = opened.searcher, list(opened.queries)
-    plan = labelling_plan(signals=opened.signals)
-    with search_bar(len(ids), show=progress) as report:
-        for start in range(0, len(ids), BATCH):
-            batch = ids[start : start + BATCH]
-            queries = [task.query for task in searcher.tasks([opened.queries[qid] for qid in batch], batch, HITS)]
-            labels: dict[str, dict[int, float]] = {qid: {} for qid in batch}
-            tasks = [
-                Task(config.chosen, config.settings, with_weight(query, config.signal_weight))
-                for config in plan
-                for query in queries
-            ]
-            searcher.scheduler().run(tasks, partial(label_tasks, opened, labels))
-            for query in queries:
-                bought[query.name] = JudgedQuery(
-                    query, labels[query.name], search=searcher.nearest, vectors=searcher.fetch
-                )
-                yield query.name, bought[query.name]
-            report(start + len(batch), sum(len(one.labels) for one in bought.values()))
-
-
-def label_tasks(opened: OpenedSearch, known: dict[str, dict[int, float]], tasks: Sequence[Task]) -> list[Floats]:
-    """The labels that tasks wait for; each pair of a query and a document is bought once."""
-    wanted: dict[tuple[str, int], Any] = {}
-    for task in tasks:
-        pairs = zip(task.wanted_labels.tolist(), opened.searcher.pairs(task), strict=True)
-        wanted |= {(task.query.name, id_): pair for id_, pair in pairs if id_ not in known[task.query.name]}
-    with opened.searcher.costs.stage("label"):
-        scores, computed = score_pairs_counted(opened.reranker, list(wanted.values()))
-    opened.searcher.costs.add(pairs=len(wanted), scored=computed)
-    for (qid, id_), score in zip(wanted, scores.tolist(), strict=True):
-        known[qid][id_] = score
-    return [np.array([known[task.query.name][id_] for id_ in task.wanted_labels.tolist()]) for task in tasks]
 
 
 def judge_hits(
@@ -265,17 +267,17 @@ def _table_of_settings(opened: OpenedSearch, trials: Trials, shown: Mapping[str,
 
 def _table_of_weights(trials: Trials) -> Table:
     """The mean of the first measure for each mix of signals and re-ranker, with as many labels as the default."""
-    means = {
-        config: float(values.mean()) for config, values in zip(trials.configs, trials.values[MEASURES[0]], strict=True)
-    }
-    signals = sorted({config.signal_weight for config in means})
-    rerankers = sorted({config.reranker_weight for config in means})
+    means = trials.values[MEASURES[0]].mean(axis=1)
+
+    def mean(**changes: Any) -> str:
+        return number(means[trials.configs.index(DEFAULT.replace(**changes))])
+
     body = [
-        [f"{signal:g}", f"{means[DEFAULT.replace(signal_weight=signal, budget=0)]:.4f}"]
-        + [f"{means[DEFAULT.replace(signal_weight=signal, reranker_weight=weight)]:.4f}" for weight in rerankers]
-        for signal in signals
+        [f"{signal:g}", mean(signal_weight=signal, budget=0)]
+        + [mean(signal_weight=signal, reranker_weight=weight) for weight in RERANKER_WEIGHTS]
+        for signal in SIGNAL_WEIGHTS
     ]
-    head = ["signal weight", "no labels", *(f"{weight:g}" for weight in rerankers)]
+    head = ["signal weight", "no labels", *(f"{weight:g}" for weight in RERANKER_WEIGHTS)]
     return Table([head, *body], title=f"{MEASURES[0]} by signal weight (lines) and re-ranker weight (columns)")
 
 
@@ -308,42 +310,33 @@ def _advice(trials: Trials, choice: Choice) -> str:
 def look(request: TuneRequest, *, opener: Opener | None = None) -> str:
     """What can be said without judgements: costs, how far signals agree; and what cannot be said."""
     opened = _open(request, opener or Opener(), None)
-    searcher, ids = opened.searcher, list(opened.queries)
-    queries = [task.query for task in searcher.tasks(list(opened.queries.values()), ids, HITS)]
-    lists: dict[float, list[list[int]]] = {}
-    for weight in dict.fromkeys(config.signal_weight for config in labelling_plan(signals=opened.signals)):
-        config = DEFAULT.replace(signal_weight=weight, budget=0)
-        tasks = [Task(config.chosen, config.settings, with_weight(query, weight)) for query in queries]
-        searcher.scheduler().run(tasks, partial(label_tasks, opened, {}))
-        lists[weight] = [task.result.ranking.ids.tolist() for task in tasks]
-
-    union = np.mean([len({id_ for own in found for id_ in own[: DEFAULT.budget]}) for found in _rows(*lists.values())])
-    said = f"{len(ids)} queries, {DEFAULT.budget} labels each with the default; `tune` buys {union:.0f} each and more."
-    scheduler, tasks = searcher.scheduler(), [Task(DEFAULT.chosen, DEFAULT.settings, one) for one in queries[:TIMED]]
-    scheduler.advance(tasks)
-    label_tasks(opened, {task.query.name: {} for task in tasks}, tasks)
+    searcher = opened.searcher
+    queries = [task.query for task in searcher.tasks(list(opened.queries.values()), list(opened.queries), HITS)]
+    timed = [task_of(query, DEFAULT) for query in queries[:TIMED]]
+    searcher.scheduler().advance(timed)
+    opened.label(timed)
+    lines = [f"{len(queries)} queries, {DEFAULT.budget} labels each with the default."]
     if searcher.costs.scored:
         second = searcher.costs.seconds["label"] / searcher.costs.scored
-        said += f" A label takes {second:.3f} s here: {second * DEFAULT.budget:.1f} s a query."
-    lines = [said]
+        lines[0] += f" A label takes {second:.3f} s here: {second * DEFAULT.budget:.1f} s a query."
     if opened.signals:
-        alone, both = lists[0.0], lists[DEFAULT.signal_weight]
-        words = [query.fusion.signals[0].ids[:10].tolist() for query in queries]
-        shared = np.mean([len({*one[:10]} & {*other}) / 10 for one, other in _rows(alone, words)])
-        first = np.mean([one[:1] != other[:1] for one, other in _rows(alone, both)])
-        ten = np.mean([{*one[:10]} != {*other[:10]} for one, other in _rows(alone, both)])
+        lists = []
+        for weight in (0.0, DEFAULT.signal_weight):
+            tasks = [task_of(query, DEFAULT.replace(signal_weight=weight, budget=0)) for query in queries]
+            searcher.scheduler().run(tasks, opened.label)
+            lists.append([task.result.ranking.ids[:10].tolist() for task in tasks])
+        pairs = list(zip(*lists, strict=True))
+        ten = np.mean([{*alone} != {*both} for alone, both in pairs])
+        first = np.mean([alone[:1] != both[:1] for alone, both in pairs])
         lines.append(
-            f"Vectors and the first signal share {shared:.0%} of their first ten. The signal changes which documents "
-            f"are among the first ten for {ten:.0%} of the queries, and the first hit for {first:.0%}."
+            f"The signal changes which documents are among the first ten for {ten:.0%} of the queries, and the first "
+            f"hit for {first:.0%}."
         )
     lines.append(
         "What cannot be said without judgements: which of these lists is better, whether labels help or harm, and how "
         f"probable it is that a hit is relevant. Judge the first hits of 30 queries (at least {LEAST}); give --qrels."
     )
     return "\n".join(lines) + "\n"
-
-
-_rows = partial(zip, strict=True)
 
 
 EXAMPLE = """examples:

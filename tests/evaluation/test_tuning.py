@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from toy_collection import HashReranker, ToyCollection
 
 from tour_pyserini import TourConfig, TourSearcher
-from tour_pyserini.core.scheduler import Task
 from tour_pyserini.evaluation.tuning import (
     DEFAULT,
     HITS,
@@ -18,8 +17,8 @@ from tour_pyserini.evaluation.tuning import (
     ingredients,
     labelling_plan,
     settings_to_try,
+    task_of,
     tune_trials,
-    with_weight,
 )
 
 CONFIGS = [*settings_to_try(signals=True), *ingredients(signals=True).values()]
@@ -49,7 +48,7 @@ def judged(toy, searcher):
     for task in searcher.tasks(toy.queries, toy.q_ids, HITS):
         labels = {}
         for config in labelling_plan(signals=True):
-            one = Task(config.chosen, config.settings, with_weight(task.query, config.signal_weight))
+            one = task_of(task.query, config)
             searcher.scheduler().run([one], lambda tasks: [HashReranker().predict(searcher.pairs(t)) for t in tasks])
             labels |= one.labels
         found.append(JudgedQuery(task.query, labels, search=searcher.nearest, vectors=searcher.fetch))

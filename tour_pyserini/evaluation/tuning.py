@@ -66,7 +66,7 @@ class JudgedQuery:
         """The ended task of a search with these settings."""
         weight = config.signal_weight
         if weight not in self._queries:
-            self._queries[weight] = with_weight(self.query, weight)
+            self._queries[weight] = task_of(self.query, config).query
         task = Task(config.chosen, config.settings, self._queries[weight])
         while (request := task.request) is not None:
             if isinstance(request, Search):
@@ -92,9 +92,10 @@ class JudgedQuery:
         return self._found[key].first(request.hits)
 
 
-def with_weight(query: Query, weight: float) -> Query:
-    """The query with another weight of its further signals."""
-    return dataclasses.replace(query, fusion=Fusion(query.fusion.signals, weight=weight))
+def task_of(query: Query, config: TourConfig) -> Task:
+    """A search of a query with other settings than its own, and their weight of its further signals."""
+    fusion = Fusion(query.fusion.signals, weight=config.signal_weight)
+    return Task(config.chosen, config.settings, dataclasses.replace(query, fusion=fusion))
 
 
 def settings_to_try(*, signals: bool) -> list[TourConfig]:
