@@ -20,6 +20,25 @@ def one_thread():
 
 
 @pytest.fixture
+def interrupt(monkeypatch):
+    """Let the n-th call of a function, and that alone, be interrupted; gives the arguments of all calls so far."""
+
+    def at(owner, name, nth):
+        call, calls = getattr(owner, name), []
+
+        def counted(*given, **more):
+            calls.append(given)
+            if len(calls) == nth:
+                raise KeyboardInterrupt
+            return call(*given, **more)
+
+        monkeypatch.setattr(owner, name, counted)
+        return calls
+
+    return at
+
+
+@pytest.fixture
 def own_cache(tmp_path, monkeypatch) -> Path:
     """A cache folder of the test's own."""
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))

@@ -144,18 +144,10 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path):
         assert third.done == 3 and (tmp_path / "p" / "docid").read_text() == "a\nb\nc\n"
 
 
-def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, monkeypatch):
-    written = []
-
-    def interrupted(handle):
-        written.append(handle)
-        if len(written) == 3:  # vectors, docids, and the line about both
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(os, "fsync", interrupted)
-        with unfinished(tmp_path) as first:
-            first.append(["a", "b"], vectors=VECTORS)
+def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, interrupt):
+    interrupt(os, "fsync", 3)  # of vectors, docids, and the line about both
+    with pytest.raises(KeyboardInterrupt), unfinished(tmp_path) as first:
+        first.append(["a", "b"], vectors=VECTORS)
     with unfinished(tmp_path) as second:
         assert second.done == 2 and vectors_of(second) == VECTORS.tolist()
 

@@ -46,7 +46,7 @@ def test_a_phrase_encoder_learns_answers_and_which_tokens_to_keep(trained, folde
         assert searcher.search("who got the first prize")[0].text == "Wilhelm Röntgen"
 
 
-def test_an_interrupted_command_gives_the_same_encoder_as_python(folder, tmp_path, monkeypatch):
+def test_an_interrupted_command_gives_the_same_encoder_as_python(folder, tmp_path, interrupt):
     data = [[folder / "questions.jsonl", folder / "corpus.jsonl"]]
     request = train.PhraseEncoderRequest(
         **{"base": str(folder / "base"), "output": tmp_path / "whole", "data": data, "validation": data},
@@ -56,15 +56,7 @@ def test_an_interrupted_command_gives_the_same_encoder_as_python(folder, tmp_pat
     record = train.train(request)
     expected = {"what": "PhraseEncoderRequest", "max_length": 64, "seed": 42}
     assert record["settings"].items() >= expected.items() and "output" not in record["settings"]
-    loss, calls = PhraseTask.loss, []
-
-    def loss_until_the_fifth(self, batch):
-        calls.append(len(batch.passages))
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return loss(self, batch)
-
-    monkeypatch.setattr(PhraseTask, "loss", loss_until_the_fifth)
+    calls = interrupt(PhraseTask, "loss", 5)
     short = ["--max-steps", 6, "--save-every", 2, "--validate-every", 3]
     with pytest.raises(KeyboardInterrupt):
         run(folder, tmp_path / "cut", *short)

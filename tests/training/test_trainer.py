@@ -13,19 +13,16 @@ from tour_pyserini.training.trainer import Task, run_training
 class Toy(Task):
     """Learns a number by gradient descent, with noise that depends on the seed of the step."""
 
-    def __init__(self, measures=(), stop_at=None):
+    def __init__(self, measures=()):
         self.model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Dropout(0.5))
         for parameter in self.model.parameters():
             torch.nn.init.zeros_(parameter)
-        self.measures, self.stop_at, self.steps, self.seen = list(measures), stop_at, 0, []
+        self.measures, self.seen = list(measures), []
 
     def batches(self, epoch):
         return [(epoch, number) for number in range(4)]
 
     def loss(self, batch):
-        if self.steps == self.stop_at:
-            raise KeyboardInterrupt
-        self.steps += 1
         return ((self.model[0](torch.ones(1)) - 3 + 0.1 * torch.randn(1)) ** 2).sum()
 
     def validate(self):
@@ -72,21 +69,22 @@ def test_batches_without_a_loss_are_left_out(tmp_path, losses, mean):
 
 
 @pytest.mark.parametrize("stop_at", [2, 3, 7])
-def test_an_interrupted_training_ends_with_the_same_result(tmp_path, stop_at):
+def test_an_interrupted_training_ends_with_the_same_result(tmp_path, interrupt, stop_at):
     whole = run(tmp_path / "whole", Toy())
+    calls = interrupt(Toy, "loss", stop_at + 1)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "cut", Toy(stop_at=stop_at))
+        run(tmp_path / "cut", Toy())
     assert not (tmp_path / "cut").exists()
     assert (tmp_path / "cut.partial").exists() == (stop_at >= 3)
-    task = Toy()
-    assert run(tmp_path / "cut", task) == whole
-    assert task.steps == 20 - max([step for step in (3, 4, 6, 8, 9, 12, 15, 16, 18) if step <= stop_at], default=0)
+    assert run(tmp_path / "cut", Toy()) == whole
+    kept = max([step for step in (3, 4, 6, 8, 9, 12, 15, 16, 18) if step <= stop_at], default=0)
+    assert len(calls) == stop_at + 1 + 20 - kept
     for name in ("weights.json", "training.json"):
         assert (tmp_path / "cut" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert {path.name for path in tmp_path.iterdir()} == {"whole", "cut"}
 
 
-def test_other_settings_damaged_states_and_a_second_process_are_refused(tmp_path):
+def test_other_settings_damaged_states_and_a_second_process_are_refused(tmp_path, interrupt):
     class Nested(Toy):
         def validate(self):
             run(tmp_path / "new", Toy())
@@ -97,8 +95,9 @@ def test_other_settings_damaged_states_and_a_second_process_are_refused(tmp_path
 
     with pytest.raises(TourError, match="learning rate"):
         run(tmp_path / "model", Exploding())
+    interrupt(Toy, "loss", 7)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path / "model", Toy(stop_at=6))
+        run(tmp_path / "model", Toy())
     state = (tmp_path / "model.partial" / "state.pt").read_bytes()
     with pytest.raises(TourError, match="seed was None, now 1"):
         run(tmp_path / "model", Toy(), {"seed": 1})
