@@ -22,7 +22,7 @@ from tour_pyserini.support.packages import load_plugins, plugin_files
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 WRONG_INPUT, FAILED = 2, 1
-SIGNALLED = 128  # added to the number of the signal that ended a command, as shells do: 130 after Ctrl-C
+_SIGNALLED = 128  # added to the number of the signal that ended a command, as shells do: 130 after Ctrl-C
 
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "the terminal was closed"}
 
@@ -53,7 +53,10 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
         _leave(0)
     except KeyboardInterrupt:
         number = signals[0] if signals else signal.SIGINT
-        _leave(SIGNALLED + number, _ended(number))
+        _leave(
+            _SIGNALLED + number,
+            f"{_WORDS[signal.Signals(number)]}; run the same command again to continue from what was kept.",
+        )
     except SystemExit:
         raise
     except BaseException as error:  # a panic of a tokenizer is no Exception
@@ -91,10 +94,6 @@ def _ended_by_signals(seen: list[int]) -> Iterator[None]:
     finally:
         for number in signals:
             signal.signal(number, signal.SIG_DFL)
-
-
-def _ended(number: int) -> str:
-    return f"{_WORDS[signal.Signals(number)]}; run the same command again to continue from what was kept."
 
 
 def _leave(code: int, message: str = "") -> NoReturn:
@@ -202,7 +201,7 @@ class CommandParser(FlagParser):
             options[name] = re.sub(r"python -m tour_pyserini\.(\w+)", lambda found: program_name(found[1]), text)
         super().__init__(prog=program_name(command), **options)
         self._rare = [
-            self._add_text("--version", "print the version of tour_pyserini and exit", _version),
+            self._add_text("--version", "print the version", lambda: f"tour_pyserini {tour_pyserini.__version__}\n"),
             # `run` reads it; a request has no field for it.
             self._add_text("--debug", "show the traceback of an unexpected error"),
         ]
@@ -255,10 +254,6 @@ class _Text(argparse.Action):
         if self._text:
             sys.stdout.write(self._text())
             parser.exit()
-
-
-def _version() -> str:
-    return f"tour_pyserini {tour_pyserini.__version__}\n"
 
 
 def program_name(command: str | None = None) -> str:

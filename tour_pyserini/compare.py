@@ -89,8 +89,6 @@ class CompareRequest(Request):
             )
         if self.predictions and self.topics is None:
             raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
-        if not 0 < self.alpha < 1:
-            raise TourError(f"--alpha must be between 0 and 1, not {self.alpha:g}.")
         if self.baseline is None and (self.picture is not None or self.show is not None):
             raise TourError("--picture and --show compare with a baseline; name one of the runs with --baseline.")
         if self.picture is not None:
@@ -184,15 +182,11 @@ def _check_outputs(request: CompareRequest) -> None:
     outputs = [output for output in (request.output, request.picture) if output is not None]
     for output in outputs:
         check_output(output, [*inputs, request.corpus, *(record_path(run) for run in request.runs)])
-    if len(outputs) == 2 and os.path.realpath(outputs[0]) == os.path.realpath(outputs[1]):
-        raise TourError(f"--output and --picture are both {request.output}; choose two files.")
 
 
 def _baseline_position(baseline: str, runs: Sequence[str]) -> int:
     """The baseline's position among the runs; paths that lead to the same file are equal."""
     paths = [os.path.realpath(run) for run in runs]  # unlike Path.resolve, it accepts a loop of links
-    if len(set(paths)) < len(paths):
-        raise TourError("a run is given twice; give each run once to compare with a baseline.")
     if os.path.realpath(baseline) not in paths:
         raise TourError(f"the baseline {baseline} is not among the runs; name one of {', '.join(map(str, runs))}.")
     if len(runs) == 1:

@@ -93,8 +93,11 @@ def _kinds(hint: Any) -> tuple[Any, ...]:
 
 
 def _checked(item: dataclasses.Field[Any], value: Any) -> Any:
-    """The value of a field; paths become text, and so do numbers of a field of text."""
+    """The value of a field; paths become text, and so do numbers of a field of text; one value of several a tuple."""
     flag, kinds, metadata = flag_name(item.name), _kinds(item.type), item.metadata
+    if typing.get_origin(item.type) is tuple:
+        values = () if value is None else value if isinstance(value, list | tuple) else (value,)
+        value = tuple(os.fspath(each) if isinstance(each, os.PathLike) else each for each in values)
     if value is None:
         if item.type in (str, int, float, bool):
             raise TourError(f"{flag} is missing.")

@@ -20,6 +20,8 @@ from tour_pyserini.data import demo_collection
 from tour_pyserini.data.input_files import read_lines
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
+from tour_pyserini.encoders.encoder import TextDocumentEncoder, encode_documents, fitting_length
+from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder
 from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, flag_name, option, request_parser
@@ -143,8 +145,6 @@ class IndexRequest(Request):
     )
 
     def __post_init__(self) -> None:
-        fields = self.fields.split() if isinstance(self.fields, str) else self.fields
-        object.__setattr__(self, "fields", tuple(fields))
         super().__post_init__()
         given = self.flags()
         if self.add is not None or self.delete is not None:
@@ -271,14 +271,15 @@ def demo_index() -> Path:
     return folder
 
 
-def _passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) -> dict[str, Any]:
-    """Everything that the vectors depend on."""
-    from tour_pyserini.encoders.encoder import encode_documents, fitting_length
-    from tour_pyserini.encoders.loading import encoder_fingerprint
-
+def _document_encoder(request: IndexRequest, corpus: BeirTexts) -> tuple[Any, dict[str, Any]]:
+    """The encoder, and everything that the vectors depend on."""
+    names = ("encoder_class", "pooling", "l2_norm", "truncate_dim", "prefix", "device", "dtype", "precision")
+    others = ("batch_size", "threads", "trust_remote_code")
+    options: dict[str, Any] = {name: getattr(request, name) for name in (*names, *others)}
+    encoder = load_document_encoder(request.encoder, backend=request.encoder_backend, **options)
     max_length = fitting_length(encoder, request.max_length)
     probe = encode_documents(encoder, [Document("probe", "", "dimension")], max_length=max_length)
-    return {
+    settings = {
         "corpus_sha256": content_hash(corpus.plain),
         "documents": len(corpus),
         "fields": sorted(set(request.fields)),
@@ -296,21 +297,12 @@ def _passage_settings(request: IndexRequest, corpus: BeirTexts, encoder: Any) ->
         "dimension": probe.shape[1],
         "chunk": CHUNK,
     }
-
-
-def _document_encoder(request: IndexRequest) -> Any:
-    from tour_pyserini.encoders.loading import load_document_encoder
-
-    names = ("encoder_class", "pooling", "l2_norm", "truncate_dim", "prefix", "device", "dtype", "precision")
-    others = ("batch_size", "threads", "trust_remote_code")
-    options: dict[str, Any] = {name: getattr(request, name) for name in (*names, *others)}
-    return load_document_encoder(request.encoder, backend=request.encoder_backend, **options)
+    return encoder, settings
 
 
 def _load_collection(request: IndexRequest, corpus: BeirTexts, address: StoreAddress, *, progress: bool) -> int:
     """Load the encoded corpus into a collection of a vector database; returns how many documents were there before."""
-    encoder = _document_encoder(request)
-    settings = _passage_settings(request, corpus, encoder)
+    encoder, settings = _document_encoder(request, corpus)
     loading = CollectionLoading(address, settings, corpus, bm25=request.bm25)
     before = loading.done
     _fill(loading, request, corpus, encoder, settings, progress=progress)
@@ -321,14 +313,11 @@ def _load_collection(request: IndexRequest, corpus: BeirTexts, address: StoreAdd
 def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: bool) -> int:
     """Build a folder; returns how many documents had been encoded before."""
     folder, kind, language = Path(request.index), request.faiss_kind(), request.language or ENGLISH
-    encoder = _document_encoder(request)
     if request.bm25:
         Words(language)  # packages that are missing are missed before a corpus is encoded
-    settings = _passage_settings(request, corpus, encoder)
+    encoder, settings = _document_encoder(request, corpus)
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialFolder(folder.with_name(f"{folder.name}.partial"), settings, "vectors") as partial:
-        # Another process that worked here may have finished the index since the first check.
-        check_folder(folder, overwrite=request.overwrite)
         before = partial.done
         _fill(partial, request, corpus, encoder, settings, progress=progress)
         with atomic_folder(folder, overwrite=request.overwrite) as new:
@@ -356,8 +345,7 @@ def _update(request: IndexRequest, *, progress: bool) -> tuple[int, int]:
     added = request.open_corpus()
     update = IndexUpdate(folder, collection, added, deleted)
     request = replace(request, **{name: value for name, value in update.encoder_flags().items() if value is not None})
-    encoder = _document_encoder(request)
-    settings = _passage_settings(request, added, encoder)
+    encoder, settings = _document_encoder(request, added)
     update.check_encoder(settings)
     with PartialFolder(path, settings, "vectors") as partial:
         before = partial.done
@@ -382,8 +370,6 @@ def _fill(
         _copy(Path(request.vectors), corpus, settings, partial)
         return
     from tqdm import tqdm
-
-    from tour_pyserini.encoders.encoder import TextDocumentEncoder, encode_documents
 
     documents = (document.only(request.fields) for document in islice(corpus.records(), partial.done, None))
     disable = None if progress else True  # None: a bar on a terminal only

@@ -16,6 +16,7 @@ import numpy as np
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
+from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
 from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.errors import TourError
@@ -119,8 +120,6 @@ class Opener:
 
     def encoder_fingerprint(self, request: SearchRequest) -> str:
         """What identifies the query encoder of a request: its model, and the options that change similarities."""
-        from tour_pyserini.encoders.loading import encoder_fingerprint
-
         options = encoder_options(request)
         changes = {name: options[name] for name in ("encoder_class", "pooling", "l2_norm", "truncate_dim")}
         changes |= {"query_prefix": request.query_prefix, "tokenizer": request.tokenizer}
@@ -194,8 +193,6 @@ class Opener:
     def _query_encoder(self, request: SearchRequest, *, flag: str) -> Any:
         if request.encoded_queries:
             return self.open(load_encoded_queries, request.encoded_queries)
-        from tour_pyserini.encoders.loading import load_query_encoder
-
         options = {
             **encoder_options(request, flag=flag),
             "query_prefix": request.query_prefix,
@@ -234,7 +231,6 @@ class Opener:
         if texts is None:
             raise TourError("--corpus is missing: --vectors encode reads the passages it encodes.")
         from tour_pyserini.encoders.encoder import PassageVectors
-        from tour_pyserini.encoders.loading import load_document_encoder
 
         made = IndexSettings.read(index)
         built: dict[str, Any] = {"max_length": made.max_length, "fields": made.fields} if made else {}
@@ -257,8 +253,6 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
     Raises:
         TourError: if the index's own encoder may not be used, or if an option contradicts what built the index.
     """
-    from tour_pyserini.encoders.loading import encoder_fingerprint
-
     index, trust = str(request.index), request.trust_remote_code
     said: dict[str, Any] = {name: getattr(request, name) for name in ("pooling", "l2_norm", "truncate_dim")}
     running = {"device": request.device, "dtype": request.dtype, "backend": request.encoder_backend}

@@ -11,11 +11,13 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from tour_pyserini.command import CommandParser, run
+from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
+from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.records import record_path, write_record
 from tour_pyserini.data.runs import open_run
 from tour_pyserini.data.topics import read_topics
+from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import add_config_flags, request_parser, words
 from tour_pyserini.opening import Opener
@@ -79,7 +81,7 @@ def search_bar(
                 reranker.on_progress = None
 
 
-class RunSummary(NamedTuple):
+class _RunSummary(NamedTuple):
     """What a search did.
 
     Attributes:
@@ -93,7 +95,7 @@ class RunSummary(NamedTuple):
     costs: Costs
 
 
-def search(request: SearchRequest, *, opener: Opener | None = None, progress: bool = False) -> RunSummary:
+def search(request: SearchRequest, *, opener: Opener | None = None, progress: bool = False) -> _RunSummary:
     """Search topics and write a run.
 
     Args:
@@ -162,19 +164,15 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
                 "nothing found for %d of %d topics: no hit has the probability of --min-relevance", nothing, done
             )
         if request.output_queries:
-            from tour_pyserini.encoders.query_vectors import write_encoded_queries
-
             ids, queries = ([value for batch in batches for value in batch[column]] for column in (0, 1))
             write_encoded_queries(request.output_queries, ids, queries, np.concatenate(vectors))
-    return RunSummary(Path(str(request.output)), request.config, searcher.costs)
+    return _RunSummary(Path(str(request.output)), request.config, searcher.costs)
 
 
 def _read_topics(request: SearchRequest) -> Any:
     """The topics, or those that are judged."""
     if not request.qrels:
         return read_topics(request.topics, request.topics_format)
-    from tour_pyserini.data.judgements import read_qrels
-
     judged = {qrel.query_id for qrel in read_qrels(request.qrels)}
     topics = read_topics(request.topics, request.topics_format, only=judged)
     return topics.judged(judged, request.qrels)
@@ -242,16 +240,11 @@ EXAMPLES = """examples:
   python -m tour_pyserini.search ... --method rerank --depth 30"""
 
 
-def _search_parser() -> CommandParser:
-    """The parser of `python -m tour_pyserini.search`."""
-    parser = request_parser("search", SearchRequest, description=DESCRIPTION, epilog=EXAMPLES)
-    add_config_flags(parser, "settings of TouR")
-    return parser
-
-
 def search_request(argv: Sequence[str] | None) -> SearchRequest:
     """The request that the command line describes; the command line of this process if `argv` is None."""
-    return SearchRequest.from_flags(vars(_search_parser().parse_args(argv)))
+    parser = request_parser("search", SearchRequest, description=DESCRIPTION, epilog=EXAMPLES)
+    add_config_flags(parser, "settings of TouR")
+    return SearchRequest.from_flags(vars(parser.parse_args(argv)))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

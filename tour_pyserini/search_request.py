@@ -1,7 +1,6 @@
 """What a search is asked to do."""
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, replace
 from functools import partial
@@ -185,8 +184,6 @@ class SearchRequest(Request):
     config: TourConfig = field(default_factory=TourConfig)
 
     def __post_init__(self) -> None:
-        for name in ("sparse", "index2", "encoder2", "run", "plugin"):
-            object.__setattr__(self, name, _listed(getattr(self, name)))
         super().__post_init__()
         if not isinstance(self.config, TourConfig):
             raise TourError(f"config is a TourConfig, not {type(self.config).__name__}: TourConfig.parse reads text.")
@@ -300,12 +297,6 @@ class SearchRequest(Request):
                 check_signal(spec)
         if self.adapter:
             QueryAdapter.read(self.adapter)
-
-
-def _listed(value: Any) -> tuple[Any, ...]:
-    """One value, several or None as a tuple; paths become text."""
-    values = () if value is None else value if isinstance(value, list | tuple) else (value,)
-    return tuple(os.fspath(each) if isinstance(each, os.PathLike) else each for each in values)
 
 
 def _run_name(topics: str) -> str:

@@ -6,7 +6,6 @@ from toy_collection import ToyCollection
 
 from tour_pyserini import index as indexing
 from tour_pyserini.command import run
-from tour_pyserini.encoders import encoder as encoder_module
 
 
 @pytest.fixture(scope="session")
@@ -18,10 +17,8 @@ def tiny(tmp_path_factory):
 @pytest.fixture
 def encoded(monkeypatch):
     """How many documents were encoded at a time."""
-    encoded, encode = [], encoder_module.encode_documents
-    monkeypatch.setattr(
-        encoder_module, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k)
-    )
+    encoded, encode = [], indexing.encode_documents
+    monkeypatch.setattr(indexing, "encode_documents", lambda *a, **k: encoded.append(len(a[1])) or encode(*a, **k))
     return encoded
 
 

@@ -56,7 +56,6 @@ def test_the_comparison_with_a_baseline_and_the_picture(files, capsys):
     ("more", "says"),
     [
         ("--baseline three.trec", "not among the runs"),
-        ("--baseline two.trec --picture ./table.png --output table.png", "two files"),
         ("--picture gains.png", "--baseline"),
         ("--baseline two.trec --picture gains.bmp", "gains.bmp"),
         ("--baseline two.trec --show 1", "--topics and --corpus"),

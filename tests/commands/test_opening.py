@@ -3,7 +3,7 @@ import shutil
 
 import pytest
 
-from tour_pyserini.encoders import loading
+from tour_pyserini import opening
 from tour_pyserini.errors import TourError
 from tour_pyserini.opening import encoder_options as options_of_request
 from tour_pyserini.search_request import SearchRequest
@@ -14,7 +14,7 @@ from tour_pyserini.stores.index_folder import check_vectors
 def index(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "models" / "gte").mkdir(parents=True)
-    monkeypatch.setattr(loading, "encoder_fingerprint", lambda spec, *_, **__: f"print of {spec}")
+    monkeypatch.setattr(opening, "encoder_fingerprint", lambda spec, *_, **__: f"print of {spec}")
     asked = {"pooling": "mean", "l2_norm": True}
     settings = {"encoder": "models/gte", "encoder_fingerprint": "print of models/gte", "encoder_class": None, **asked}
     settings |= {"prefix": None, "max_length": 256, "fields": ["text", "title"], "asked": asked}
