@@ -11,7 +11,7 @@ from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import PARTS, Experiment, Setup, find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.measuring import Verdict, measure, scorers_of, verdicts, write_expected
-from tour_pyserini.experiments.planning import Locations, variables
+from tour_pyserini.experiments.planning import Locations
 from tour_pyserini.experiments.report import Report
 from tour_pyserini.experiments.running import commands, make_runs, steps
 from tour_pyserini.experiments.stored_runs import Archive
@@ -94,8 +94,7 @@ def _run_experiment(request: ExperimentRequest) -> int:
         load_plugins([str(path.parent / plugin if (path.parent / plugin).exists() else plugin)])
     names = {"collections": request.collection, "encoders": request.encoder}
     chosen = experiment.setups({**names, "indexes": request.index, "rerankers": request.reranker})
-    folders = Path(request.runs) / experiment.name, Path(request.indexes)
-    locations = Locations(*folders, request.cache, variables(request.data))
+    locations = Locations(Path(request.runs) / experiment.name, Path(request.indexes), request.cache, request.data)
     if request.dry_run:
         planned = list(steps(experiment, chosen, locations, request.condition, write=False))
         _print(commands(experiment, planned, locations))

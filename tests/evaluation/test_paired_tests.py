@@ -11,13 +11,15 @@ from scipy import stats
 from tour_pyserini.evaluation import paired_tests
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import (
+    TESTS,
     compare_with_baseline,
     gains,
     outcomes,
     pooled_gain,
-    randomisation_p,
     t_p,
 )
+
+randomisation_p = TESTS["randomisation"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.data.input_files import IRDS
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import COLLECTION, find_experiment, packaged, read_experiment
-from tour_pyserini.experiments.planning import Locations, plan_index, plan_search, variables
+from tour_pyserini.experiments.planning import Locations, plan_index, plan_search
 from tour_pyserini.search import search_request
 from tour_pyserini.support.packages import load_plugins
 from tour_pyserini.support.pyserini import ensure_java
@@ -23,7 +23,7 @@ RECIPES = ["dl-passages", "dl-passages-v2", "beir", "bright"]
 @pytest.fixture
 def locations(tmp_path, monkeypatch):
     monkeypatch.setenv("MODELS", "models")
-    return Locations(tmp_path / "runs", tmp_path / "indexes", None, variables("data"))
+    return Locations(tmp_path / "runs", tmp_path / "indexes", data="data")
 
 
 def searches(experiment, locations):
@@ -56,12 +56,11 @@ def test_every_condition_of_every_packaged_file_builds_its_requests(name, locati
 
 
 def test_variables_of_paths(locations):
-    bare = locations._replace(variables={"DATA": "here"})
-    assert bare.expanded("${DATA}/a/$$5") == "here/a/$5"
+    assert locations.expanded("${DATA}/a/$$5") == "data/a/$5"
     with pytest.raises(TourError, match="give --data"):
-        locations._replace(variables={}).expanded("${DATA}/a")
+        locations._replace(data=None).expanded("${DATA}/a")
     assert locations.is_file("${DEMO}/" + CORPUS.name)
-    assert not locations.is_file("${DEMO}/missing.jsonl") and not bare.is_file("${DEMO}/a")
+    assert not locations.is_file("${DEMO}/missing.jsonl") and not locations.is_file("${NOWHERE}/a")
 
 
 @pytest.fixture(scope="module", autouse=True)

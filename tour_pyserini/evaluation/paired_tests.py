@@ -63,7 +63,7 @@ def _holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def randomisation_p(gained: np.ndarray) -> float:
+def _randomisation_p(gained: np.ndarray) -> float:
     """The two-sided p value of a mean gain under random signs.
 
     All sign patterns are enumerated when at most 12 gains differ from 0. Otherwise 100,000 patterns are sampled, with
@@ -76,7 +76,7 @@ def randomisation_p(gained: np.ndarray) -> float:
         A value in (0, 1].
 
     Example:
-        >>> randomisation_p(np.array([0.1, 0.2, 0.3]))  # 2 of the 8 patterns are as extreme
+        >>> _randomisation_p(np.array([0.1, 0.2, 0.3]))  # 2 of the 8 patterns are as extreme
         0.25
     """
     nonzero = gained[gained != 0]
@@ -129,7 +129,7 @@ def pooled_gain(collections: Sequence[np.ndarray]) -> _PooledGain:
         low, high = drawn.confidence_interval
     weighted = np.concatenate([gained / (gained.size * len(collections)) for gained in collections])
     mean, low, high = (round(float(value), 12) for value in (mean_of_means(*collections), low, high))
-    return _PooledGain(mean, low, high, randomisation_p(weighted))
+    return _PooledGain(mean, low, high, _randomisation_p(weighted))
 
 
 def t_p(gained: np.ndarray) -> float:
@@ -146,7 +146,7 @@ def t_p(gained: np.ndarray) -> float:
         return float(stats.ttest_1samp(gained, 0.0).pvalue)
 
 
-TESTS: Mapping[str, Callable[[np.ndarray], float]] = MappingProxyType({"randomisation": randomisation_p, "t": t_p})
+TESTS: Mapping[str, Callable[[np.ndarray], float]] = MappingProxyType({"randomisation": _randomisation_p, "t": t_p})
 TITLES: Mapping[str, str] = MappingProxyType({"randomisation": "paired randomisation test", "t": "paired t test"})
 
 

@@ -193,7 +193,7 @@ def try_settings(
     return Trials(configs, {name: np.stack([one[name] for one in measured]) for name in scorer.measures}, labels)
 
 
-def choose(trials: Trials, queries: Ids, *, width: float = WIDTH, caution: float = CAUTION) -> int:
+def _choose(trials: Trials, queries: Ids, *, width: float = WIDTH, caution: float = CAUTION) -> int:
     """The settings that some of the queries, by their columns, speak for: their row; 0 for the default.
 
     First the weights, with as many labels as the default or none. Neighbours on the grid of weights vote: a query's
@@ -252,10 +252,10 @@ def tune_trials(trials: Trials, *, width: float = WIDTH, caution: float = CAUTIO
     cross = np.zeros(len(everyone), dtype=np.int64)
     for part in range(_FOLDS):
         held = everyone % _FOLDS == part
-        cross[held] = choose(trials, everyone[~held], width=width, caution=caution)
+        cross[held] = _choose(trials, everyone[~held], width=width, caution=caution)
     gained = trials.gains[cross, everyone]
     gain = float(gained.mean()), float(gained.std(ddof=1) / np.sqrt(len(gained)))
-    row = choose(trials, everyone, width=width, caution=caution) if gain[0] > gain[1] else 0
+    row = _choose(trials, everyone, width=width, caution=caution) if gain[0] > gain[1] else 0
     return Choice(row, cross, gain)
 
 

@@ -30,13 +30,14 @@ class Locations(NamedTuple):
         runs: the folder of this experiment's runs.
         indexes: the folder of indexes, which experiments share.
         cache: the score cache; None for the one in the cache folder.
-        variables: the values of ${VARIABLES} in paths.
+        data: the value of ${DATA} in paths. ${DEMO} is the folder of the embedded collection; other variables are
+            those of the environment.
     """
 
     runs: Path
     indexes: Path
-    cache: str | None
-    variables: Mapping[str, str]
+    cache: str | None = None
+    data: str | None = None
 
     def run(self, setup: Setup, condition: str) -> Path:
         """The run of a condition in a setup."""
@@ -61,8 +62,9 @@ class Locations(NamedTuple):
         Raises:
             TourError: if a variable has no value.
         """
+        variables = {**os.environ, "DEMO": str(CORPUS.parent), **({"DATA": self.data} if self.data else {})}
         try:
-            return Template(text).substitute(self.variables)
+            return Template(text).substitute(variables)
         except KeyError as missing:
             name = str(missing).strip("'")
             hint = "give --data DIR" if name == "DATA" else f"set it in the environment: {name}=..."
@@ -76,12 +78,6 @@ class Locations(NamedTuple):
             return text.startswith(IRDS) or Path(self.expanded(text)).is_file()
         except TourError:
             return False
-
-
-def variables(data: str | None) -> Mapping[str, str]:
-    """The variables of the environment, with DATA for `--data` and DEMO for the embedded collection."""
-    own = {"DEMO": str(CORPUS.parent)} | ({"DATA": data} if data else {})
-    return {**os.environ, **own}
 
 
 class PlannedSearch(NamedTuple):
