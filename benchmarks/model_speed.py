@@ -14,7 +14,7 @@ from benchmarks.flops import flops, peak_flops, token_counts
 from benchmarks.timings import time_in_turns
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.loading import load_document_encoder
-from tour_pyserini.encoders.model_folder import encoder_folder
+from tour_pyserini.encoders.sentence_model import encoder_folder
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers.loading import load_reranker
 

@@ -30,8 +30,7 @@ import numpy as np
 import tour_pyserini
 from tour_pyserini.command import run
 from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
-from tour_pyserini.encoders.sentence_model import POOLINGS
+from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER, POOLINGS
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.rerankers.loading import DEFAULT_RERANKER, load_reranker

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tour_pyserini.command import CommandParser, FlagParser, run
-from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint
+from tour_pyserini.encoders.sentence_model import encoder_folder, fingerprint
 from tour_pyserini.flags import Request, add_request_flags, option
 from tour_pyserini.phrases.phrase_index import read_settings
 from tour_pyserini.support.devices import torch_threads

@@ -15,7 +15,7 @@ from tiny_models import save_modules
 from tour_pyserini import doctor, load_reranker
 from tour_pyserini.doctor import CHECKS, PASSAGES, QUERY, DoctorRequest, check_installation, check_model, main
 from tour_pyserini.encoders.loading import load_query_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
+from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.loading import DEFAULT_RERANKER
 

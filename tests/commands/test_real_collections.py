@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
+from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER
 from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.index import main as index
 from tour_pyserini.search import main as search

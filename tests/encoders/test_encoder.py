@@ -9,7 +9,7 @@ from toy_collection import ToyCollection
 from tour_pyserini.data.texts import Document, Passage
 from tour_pyserini.encoders.encoder import PassageVectors, encode_documents, encode_queries, fitting_length, text_of
 from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER
+from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini import ensure_java
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tour_pyserini.encoders.model_folder import DEFAULT_ENCODER, encoder_folder, fingerprint, read_model_folder
+from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER, encoder_folder, fingerprint, read_model_folder
 from tour_pyserini.errors import TourError
 
 

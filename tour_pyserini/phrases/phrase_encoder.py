@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.texts import Document
-from tour_pyserini.encoders.model_folder import encoder_folder
+from tour_pyserini.encoders.sentence_model import encoder_folder
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import Rows, token_rows
 from tour_pyserini.support.devices import on_device

@@ -10,7 +10,7 @@ import hashlib
 import json
 import logging
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,9 @@ from tour_pyserini.rerankers.local_reranker import (
     PairTokens,
     relevance_logits,
 )
+from tour_pyserini.rerankers.onnx_runner import GRAPH, OnnxRunner, exported_graph, quantised_graph, runs_on_onnx
 from tour_pyserini.rerankers.reranker import Pair, Part, PartsReranker, Reranker
-from tour_pyserini.support.devices import cores, torch_threads
+from tour_pyserini.support.devices import torch_threads
 from tour_pyserini.support.files import content_hash
 from tour_pyserini.support.model_files import (
     CallLock,
@@ -50,26 +51,13 @@ from tour_pyserini.support.model_files import (
     read_modules,
     usable_length,
 )
-from tour_pyserini.support.onnx_graphs import (
-    GraphError,
-    cached_graph,
-    is_dynamically_quantised,
-    onnx_is_faster,
-    open_graph,
-    quantisation_recipe,
-    quantise,
-    write_graph,
-)
+from tour_pyserini.support.onnx_graphs import GraphError, is_dynamically_quantised, quantisation_recipe
 from tour_pyserini.support.packages import import_optional
 
 log = logging.getLogger(__name__)
 
-GRAPH = "one unpadded pair, first token, opset 17, longest probe traced"
-"""Describes the exported graph. Part of its key in the cache folder: change it when the export changes."""
 PROVED = 512
 """Tokens of the longest pair on which a graph is compared with its model, if the model takes so many."""
-TOLERANCE = 1e-3
-"""Allowed difference between logits of the graph and of the model; rounding causes about 1e-5."""
 BATCH_TOLERANCE = 1e-4
 """Allowed difference of logits of a pair alone and in a batch: rounding errors in single precision are far smaller."""
 
@@ -81,79 +69,6 @@ _TEXT_CLASSIFIER = {
     "do_lower_case": False,
 }
 """Settings of a model that needs nothing of the library: a classifier of pairs of texts."""
-
-
-class OnnxRunner:
-    """A classifier as an ONNX graph, on the CPU.
-
-    The graph gets one pair per call, without padding, and there is one worker with one thread per core. The logit of a
-    pair then depends only on the pair: not on other pairs, the batch size or the number of threads. A dynamically
-    quantised graph chooses its scale from the whole batch, so that other pairs would change a logit by up to 0.5.
-
-    Args:
-        graph: the file.
-        options: the number of threads.
-    """
-
-    # One pair per call was also the fastest (MiniLM-L-12, pairs of 40-250 tokens, AVX-512). fp32, CPU seconds of one
-    # thread for 30 pairs: 1.91 with one pair per call, 1.93 in batches of 256 tokens, 2.25 in batches of 1,024. Wall
-    # seconds of two cores for 40 pairs, two workers against one session of two threads: fp32 5.3 and 9.5, int8 2.5
-    # and 4.1; other processes used these cores too, which slows down threads that wait for each other.
-    backend = "onnx"
-    one_pair_per_call = True
-
-    def __init__(self, graph: Path, options: Options) -> None:
-        if options.device != "cpu":  # in a search, the device is the encoder's too
-            log.warning("the graph %s runs on cpu, not on %s", graph, options.device)
-        self.workers = options.threads or cores()
-        self._session = open_graph(graph)
-        self._types = {
-            wanted.name: np.int32 if wanted.type == "tensor(int32)" else np.int64
-            for wanted in self._session.get_inputs()
-        }
-
-    def __call__(self, rows: Sequence[Row]) -> np.ndarray:
-        """Compute logits [1] or [1, labels] of a single pair."""
-        (row,) = rows
-        return self._session.run(None, {name: np.array([row[name]], dtype) for name, dtype in self._types.items()})[0]
-
-
-def _runs_on_onnx(options: Options) -> bool:
-    """Whether ONNX Runtime is to run a model: it is asked for, or the faster one on this machine."""
-    asked = options.backend == "onnx" or options.precision == "int8"
-    return asked or (options.backend == "auto" and onnx_is_faster(options.device))
-
-
-def _export_checked(read: Callable[[], Any], rows: Sequence[Row], fill: Mapping[str, int], path: Path) -> None:
-    """Write a classifier as an ONNX graph to `path`, and check that its logits equal those of the model.
-
-    The graph takes one pair at a time, so it needs no padding and no attention mask.
-
-    Args:
-        read: gives the model, in single precision on the CPU; it is changed.
-        rows: tokenised pairs of different lengths; the last and longest one is traced, because models with a sliding
-            window of attention leave the window out of the graph of a shorter pair.
-        fill: the value that each input is padded with.
-        path: the file to write.
-
-    Raises:
-        GraphError: when the graph gives other logits than the model.
-    """
-    import_optional("onnx", extra="onnx")
-    from tour_pyserini.rerankers.torch_runner import TorchRunner, shorten_last_layer
-
-    model = read()
-    runner = TorchRunner(model, Options(), fill=fill)
-    expected = [runner([row]) for row in rows]
-    shorten_last_layer(model, runner.tensors(rows[:2]))
-    model.set_attn_implementation("eager")  # its graph is about 3 % faster in ONNX Runtime than that of "sdpa"
-    inputs = {name: tensor.numpy() for name, tensor in runner.tensors(rows[-1:]).items()}
-    inputs.pop("attention_mask", None)
-    write_graph(model, lambda tensors: model(**tensors).logits, inputs, path, output="logits")
-    graph = OnnxRunner(path, Options())
-    difference = max(np.abs(graph([row]) - logits).max() for row, logits in zip(rows, expected, strict=True))
-    if not difference <= TOLERANCE:  # also true for NaN
-        raise GraphError(f"the model's ONNX graph gives other logits than the model (difference {difference:.2g})")
 
 
 def _load_classifier(folder: Path, options: Options, *, name: str) -> Reranker:
@@ -222,17 +137,16 @@ def _make_runner(checkpoint: Checkpoint, probes: Sequence[Row]) -> tuple[Any, di
     fill["token_type_ids"] = tokenizer.pad_token_type_id
     read = partial(checkpoint.read, "AutoModelForSequenceClassification")
 
-    if checkpoint.dtype == "float32" and _runs_on_onnx(options):
+    if checkpoint.dtype == "float32" and runs_on_onnx(options):
         # Graphs are proved for `PROVED` tokens, or for more on request.
         longest = max(len(row["input_ids"]) for row in probes)
-        graph_settings = {"graph": GRAPH} if longest <= PROVED else {"graph": GRAPH, "proved": str(longest)}
+        proved = {} if longest <= PROVED else {"proved": str(longest)}
         settings = {"backend": "onnx"}
         try:
-            export = partial(_export_checked, partial(read, device="cpu"), probes, fill)
-            graph = cached_graph(_key(files, **graph_settings), export)
+            graph = exported_graph(partial(read, device="cpu"), probes, fill, files, **proved)
             if options.precision == "int8":
                 settings["precision"] = quantisation_recipe()
-                graph = _quantised(graph, files, **graph_settings)
+                graph = quantised_graph(graph, files, graph=GRAPH, **proved)
             return OnnxRunner(graph, options), settings
         except GraphError as error:
             if options.backend == "onnx" or options.precision == "int8":
@@ -266,7 +180,7 @@ def _load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalRera
         raise TourError(f"the graph of {name} has 8-bit weights; choose another model, or the precision int8.")
     if options.precision == "int8" and not quantised:
         settings["precision"] = quantisation_recipe()
-        graph = _quantised(graph, files)
+        graph = quantised_graph(graph, files)
     try:
         tokenizer = import_optional("tokenizers").Tokenizer.from_file(str(path))
     except Exception as error:
@@ -274,15 +188,6 @@ def _load_onnx_folder(folder: Path, options: Options, *, name: str) -> LocalRera
     tokens = FilePairTokens(tokenizer, max_length=options.max_length)
     identity = fingerprint("onnx", [*files, path], **settings)
     return LocalReranker(name, identity, tokens, OnnxRunner(graph, options), options)
-
-
-def _quantised(graph: Path, files: list[Path], /, **settings: str) -> Path:
-    return cached_graph(_key(files, **settings, precision=quantisation_recipe()), partial(quantise, graph))
-
-
-def _key(files: list[Path], **settings: str) -> str:
-    """The key of a graph in the cache folder."""
-    return fingerprint("graph", files, **settings).removeprefix("graph:")
 
 
 def wrap_cross_encoder(model: Any, options: Options) -> Reranker | None:
@@ -299,7 +204,7 @@ def wrap_cross_encoder(model: Any, options: Options) -> Reranker | None:
     reason = "it is no classifier of pairs of texts in float32 on a cpu"
     if identity is not None and _is_plain_classifier(model):
         try:
-            if _runs_on_onnx(options):
+            if runs_on_onnx(options):
                 return _run_on_onnx(model, identity, options, name=name)
             reason = "ONNX Runtime is not installed, or torch is faster on this processor"
         except GraphError as error:
@@ -322,10 +227,11 @@ def _is_plain_classifier(model: Any) -> bool:
 
 def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> LocalReranker:
     tokens, fill = _Tokens(model), {"input_ids": model.tokenizer.pad_token_id or 0}
-    export = partial(_export_checked, lambda: copy.deepcopy(model[0].auto_model).eval(), tokens.rows(PROBES), fill)
-    runner = OnnxRunner(cached_graph(_key([], graph=GRAPH, model=identity), export), options)
+    graph = exported_graph(
+        lambda: copy.deepcopy(model[0].auto_model).eval(), tokens.rows(PROBES), fill, [], model=identity
+    )
     own = fingerprint("cross-encoder", [], model=identity, backend="onnx")
-    return LocalReranker(name, own, tokens, runner, options)
+    return LocalReranker(name, own, tokens, OnnxRunner(graph, options), options)
 
 
 class _Tokens:

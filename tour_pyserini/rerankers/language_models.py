@@ -38,7 +38,7 @@ FIELDS = ("prompt", "yes", "no")
 _FIELD = re.compile(f"{re.escape(QUERY)}|{re.escape(PASSAGE)}")
 
 
-class Prompt(NamedTuple):
+class _Prompt(NamedTuple):
     """The text that a model reads for a pair, in parts that are tokenised one by one, and its answers.
 
     Attributes:
@@ -56,9 +56,9 @@ class Prompt(NamedTuple):
     no: str | None
 
 
-FAMILIES: Mapping[str, tuple[Prompt, str, str]] = {
+FAMILIES: Mapping[str, tuple[_Prompt, str, str]] = {
     name: (
-        Prompt(tuple(of["before"]), tuple(of["body"]), tuple(of["after"]), of["yes"], of.get("no")),
+        _Prompt(tuple(of["before"]), tuple(of["body"]), tuple(of["after"]), of["yes"], of.get("no")),
         of["model_type"],
         of["names"],
     )
@@ -67,7 +67,7 @@ FAMILIES: Mapping[str, tuple[Prompt, str, str]] = {
 """By the name that the option `prompt` takes: the prompt, and the architecture and the names of its models."""
 
 
-def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | None:
+def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> _Prompt | None:
     """The prompt of a model, or None if no prompt is known for it.
 
     Args:
@@ -85,7 +85,7 @@ def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> Prompt | No
     return None
 
 
-def _read_prompt(path: Path) -> Prompt:
+def _read_prompt(path: Path) -> _Prompt:
     """Read a prompt from a JSON file with `prompt` (a text with `{query}` before `{passage}`), `yes` and, if any, `no`.
 
     The text up to the passage and the text after it are tokenised separately.
@@ -102,10 +102,10 @@ def _read_prompt(path: Path) -> Prompt:
     body, found, after = rest.partition(PASSAGE)
     if not found or QUERY in rest or PASSAGE in query + after:
         raise TourError(f"the prompt in {path} must have {QUERY} once, and then {PASSAGE} once; correct it.")
-    return Prompt((), (query + QUERY + body + PASSAGE,), (after,) if after else (), yes, no)
+    return _Prompt((), (query + QUERY + body + PASSAGE,), (after,) if after else (), yes, no)
 
 
-def _answer_tokens(prompt: Prompt, tokenizer: Any, *, name: str) -> list[int]:
+def _answer_tokens(prompt: _Prompt, tokenizer: Any, *, name: str) -> list[int]:
     """The token ids of the answers, `yes` first; each must be a single token."""
     answers = [prompt.yes, *([prompt.no] if prompt.no is not None else [])]
     tokens = [tokenizer(answer, add_special_tokens=False)["input_ids"] for answer in answers]
@@ -127,7 +127,7 @@ class PromptTokens:
         name: the name of the model, for messages.
     """
 
-    def __init__(self, tokenizer: Any, prompt: Prompt, *, max_length: int, name: str) -> None:
+    def __init__(self, tokenizer: Any, prompt: _Prompt, *, max_length: int, name: str) -> None:
         self._tokenizer, self._body = tokenizer, prompt.body
         self._start, self._middle = "".join(prompt.body).removesuffix(PASSAGE).split(QUERY)
         self._before = self._ids([part.replace(BOS, tokenizer.bos_token or "") for part in prompt.before])
