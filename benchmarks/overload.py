@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import BenchmarkSetup
-from benchmarks.served import Load, Reply, ask, closed_loop, new_client, questions, running, tour_flags
+from benchmarks.served import Load, Reply, ask, check_answered, closed_loop, new_client, questions, running, tour_flags
 from tour_pyserini.evaluation.tables import Table
 
 FACTOR = 2.0
@@ -47,26 +47,21 @@ def measure_overload(setup: BenchmarkSetup) -> Report:
                 time.sleep(max(due - time.monotonic(), 0))
                 futures.append(pool.submit(ask, client, query))
             load = Load([future.result() for future in futures], time.monotonic() - start)
-        after = closed_loop(service.url, queries[:4], clients=1)
-    answered, refused, hanging = (load.of(status) for status in (200, 429, 0))
-    others = len(load.replies) - len(answered.replies) - len(refused.replies)
+        check_answered(closed_loop(service.url, queries[:4], clients=1), "the service afterwards")
+    answered, refused = load.of(200), load.of(429)
     figures = {
         "capacity, answers/s": f"{capacity:.2f}",
-        "requests/s, for so many seconds": f"{rate:.2f}, {load.seconds:.0f}",
-        "requests": str(len(load.replies)),
+        f"requests in {load.seconds:.0f} s": str(len(load.replies)),
         "answered; share of the capacity": f"{len(answered.replies)}; {load.rate / capacity:.2f}",
-        "sent away with 429": str(len(refused.replies)),
-        "of these, with Retry-After and one sentence": str(sum(map(_is_well_formed, refused.replies))),
-        "other statuses": str(others),
-        "hanging": str(len(hanging.replies)),
+        "sent away with 429, `Retry-After` and one sentence": str(sum(map(_is_well_formed, refused.replies))),
+        "other statuses, or hanging": str(len(load.replies) - len(answered.replies) - len(refused.replies)),
         "p50 and p99 of answers, s": f"{answered.percentile(0.5):.2f}, {answered.percentile(0.99):.2f}",
         "p99 of those sent away, s": f"{refused.percentile(0.99):.3f}",
-        "memory, MiB, after tenths of the time": ", ".join(f"{amount:.0f}" for amount in memory),
-        "answers afterwards": f"{len(after.of(200).replies)} of {len(after.replies)}",
+        "memory, MiB: first tenth of the time, last": f"{memory[0]:.0f}, {memory[-1]:.0f}",
     }
     note = (
-        "Questions of NQ, TouR with at most 30 labels, the default re-ranker (8-bit), nothing kept between searches; "
-        "eight searches at once and room for 16 that wait."
+        f"{FACTOR:g} times the capacity, for TouR with the default re-ranker (8-bit): eight searches at once, and room "
+        "for 16 that wait."
     )
     table = Table([["", "measured"], *([name, value] for name, value in figures.items())])
     return Report("overload", "Twice the capacity", table, note)

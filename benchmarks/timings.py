@@ -23,7 +23,7 @@ RSS_UNIT = 1024 if sys.platform != "darwin" else 1  # bytes in the unit of ru_ma
 
 def describe_machine() -> str:
     """Today's date, the number of cores, their instruction sets, and the load."""
-    load = f", load {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
+    load = f", load {os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else ""
     flags = ", ".join(cpu_flags() or ()) or "instruction sets unknown"
     return f"Measured {date.today().isoformat()} on {cores()} cores ({flags}){load}."
 
