@@ -44,14 +44,8 @@ class PhraseSpan(NamedTuple):
     begin: int
     end: int
 
-    @classmethod
-    def parse(cls, name: str) -> Self:
-        """Read the name of a phrase, such as `nq-0:77-98`; the inverse of `str(span)`."""
-        docid, _, offsets = name.rpartition(":")
-        begin, _, end = offsets.partition("-")
-        return cls(docid, int(begin), int(end))
-
     def __str__(self) -> str:
+        """The name of the phrase, such as `nq-0:77-98`."""
         return f"{self.docid}:{self.begin}-{self.end}"
 
 
@@ -99,10 +93,8 @@ class PhraseIndex(NamedTuple):
 
     def span(self, id_: int) -> PhraseSpan:
         """The docid and offsets of a phrase."""
-        start, end = self.start_and_end(np.int64(id_))  # type: ignore[arg-type]
-        return PhraseSpan(
-            self.docids[int(self.rows[start]["passage"])], int(self.rows[start]["begin"]), int(self.rows[end]["end"])
-        )
+        start, end = (self.rows[row] for row in self.start_and_end(np.int64(id_)))  # type: ignore[arg-type]
+        return PhraseSpan(self.docids[int(start["passage"])], int(start["begin"]), int(end["end"]))
 
 
 def read_settings(folder: str | os.PathLike[str]) -> dict[str, Any]:

@@ -361,7 +361,9 @@ class TourPhraseSearcher(TourSearcher):
         vectors = np.asarray(vectors, dtype=np.float32)
         return self.searcher.find(vectors, phrases=phrases, passages=passages, threads=threads)
 
-    def _passage(self, docid: str) -> str:
-        span = PhraseSpan.parse(docid)
-        title, text = self.searcher.passage(span)
-        return self._phrase_input(title, text, span.begin, span.end)
+    def pairs(self, task: Task) -> list[tuple[str, str]]:
+        """What the re-ranker has to read for the labels that a task waits for."""
+        inner: PhraseSearcher = self.searcher
+        spans = map(inner.tokens.span, task.wanted_labels.tolist())
+        shown = [self._phrase_input(*inner.passage(span), span.begin, span.end) for span in spans]
+        return [(task.query.text, passage) for passage in shown]

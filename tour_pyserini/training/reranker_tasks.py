@@ -176,8 +176,7 @@ class RerankerTask(Task):
         return cross_entropy(logits, classes), logits.argmax(1) == classes
 
     def _passage(self, span: PhraseSpan) -> str:
-        title, text = self._searcher.passage(span)
-        return self.phrase_input(title, text, span.begin, span.end)
+        return self.phrase_input(*self._searcher.passage(span), span.begin, span.end)
 
 
 def _draw_pairs(candidates: Sequence[_Candidates], seed: Sequence[int]) -> list[_Pair]:
