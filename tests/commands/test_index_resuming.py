@@ -116,9 +116,8 @@ def test_other_settings_do_not_resume(tiny, tmp_path, no_build, change, message)
     if change == "corpus":
         change = []
         corpus.write_text(corpus.read_text().replace("d7", "x7"))
-    with pytest.raises(TourError, match=message) as caught:
+    with pytest.raises(TourError, match=f"{message}.*delete"):
         index.main(flags(tiny, corpus, tmp_path / "index", *change))
-    assert "delete the folder to start again" in str(caught.value)
 
 
 VECTORS = np.float32([[1, 2], [3, 4]])

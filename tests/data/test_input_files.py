@@ -90,10 +90,3 @@ def test_refusals(tmp_path, read, content, word):
         (tmp_path / "file").write_bytes(content)
     with pytest.raises(TourError, match=word):
         read(tmp_path / "file")
-
-
-def test_the_missing_package_is_named(tmp_path, monkeypatch):
-    (tmp_path / "t.zst").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "zstandard", None)
-    with pytest.raises(TourError, match=r"tour_pyserini\[zstd\]"):
-        list(read_lines(tmp_path / "t.zst"))

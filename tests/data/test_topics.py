@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.topics import Question, read_questions, read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.pyserini import ensure_java
@@ -79,6 +78,9 @@ RESULTS = {
         ("nq.qa.csv", "who, then\t['A', 'B']\nwhy\t[\"C\"]\n", {0: ("who, then", "A", "B"), 1: ("why", "C")}),
         ("q.txt", '{"question": "who", "answer": ["A"]}\n', {0: ("who", "A")}),
         ("id.jsonl", lines({"_id": "10", "text": "ten"}, {"_id": 9, "text": "nine"}), {"10": "ten", "9": "nine"}),
+        ("query.jsonl", lines({"id": "10", "query": "ten"}, {"id": 9, "query": "nine"}), {"10": "ten", "9": "nine"}),
+        ("title.jsonl", lines({"query_id": 9, "title": "nine"}), {"9": "nine"}),
+        ("qid.jsonl", lines({"qid": 9, "question": "nine"}), {"9": "nine"}),
         ("one.jsonl", lines({"_id": "b", "text": "y", "answer": "B [sic]"}), {"b": ("y", "B [sic]")}),
         ("both.jsonl", lines(WITH_ID | {"text": "a passage", "title": "a page"}), {"q7": ("why", "B")}),
         ("dpr.json", DPR, {0: ("who", "A", "B"), 1: ("who",)}),
@@ -104,12 +106,6 @@ def test_every_format_is_read(tmp_path, name, content, topics):
     else:
         with pytest.raises(TourError, match="no answers"):
             read_questions(path)
-
-
-@pytest.mark.parametrize("fields", [("_id", "text"), ("id", "query"), ("qid", "question"), ("query_id", "title")])
-def test_json_lines_keep_their_ids_as_strings(tmp_path, fields):
-    records = (dict(zip(fields, values, strict=True)) for values in (("10", "ten"), (9, "nine")))
-    assert list(read_topics(write(tmp_path / "q.jsonl", lines(*records)))) == [("10", "ten"), ("9", "nine")]
 
 
 @pytest.mark.parametrize(
@@ -192,15 +188,3 @@ def test_a_quoted_list_of_pyserini_is_unquoted(monkeypatch):
     given = {3: {"title": "why", "answers": '"[""it\'s"", ""x""]"'}, 4: {"title": "who", "answers": "['A']"}}
     monkeypatch.setattr("pyserini.query_iterator.get_topics", lambda _: given)
     assert [topic["answers"] for topic in read_topics("nq-test").topics.values()] == [["it's", "x"], ["A"]]
-
-
-def test_queries_of_real_collections_are_read(shared):
-    collections = shared / "collections"
-    topics = read_topics(collections / "scifact" / "queries.jsonl")
-    judged = {qrel.query_id for qrel in read_qrels(collections / "scifact" / "qrels" / "test.tsv")}
-    assert (len(topics), len(topics.judged(judged))) == (1109, 300)
-    squad_slice = read_topics(collections / "squad-slice" / "questions_answers.jsonl")
-    assert squad_slice.topics["sqq0"]["answers"] == ["Corpus Juris Canonici"]
-    xquad = read_questions(collections / "xquad" / "xquad.en.json")
-    assert len({found.qid for found in xquad}) == len(xquad) == 1190
-    assert xquad[0].text == "How many points did the Panthers defense surrender?" and xquad[0].answers == ["308"]

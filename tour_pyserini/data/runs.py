@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Self
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -98,12 +98,7 @@ def open_run(
         tag: the run's tag.
         topics: the topics by id, which some formats need.
         finish: called with the temporary that holds the whole run, before it becomes `output`.
-
-    Raises:
-        TourError: if the format is unknown.
     """
-    if output_format not in RUN_FORMATS:
-        raise TourError(f"the run format {output_format!r} is unknown: choose one of {', '.join(RUN_FORMATS)}.")
     with atomic_replace(output) as part:
         with RUN_FORMATS[output_format](str(part), hits=hits, tag=tag, topics=topics) as writer:
 
@@ -123,26 +118,17 @@ def _with_distinct_scores(hits: list[Any]) -> list[Any]:
     return hits
 
 
-class _LineWriter:
-    """Writes a line for each hit; a context manager, as Pyserini's own writers."""
+@contextlib.contextmanager
+def _line_writer(path: str, *, hits: int, tag: str, topics: Mapping[Any, Any] | None, line: str) -> Iterator[Any]:
+    """Writes a line for each hit, as Pyserini's own writers do."""
+    with open(path, "w", encoding="utf-8") as file:
 
-    _file: IO[str]
+        def write(topic: Any, found: Sequence[Any]) -> None:
+            for rank, hit in enumerate(found[:hits], start=1):
+                values = {"docid": hit.docid.strip(), "rank": rank, "score": hit.score, "tag": tag}
+                file.write(line.format(topic=topic, **values))
 
-    def __init__(self, path: str, *, hits: int, tag: str, topics: Mapping[Any, Any] | None, line: str) -> None:
-        self._path, self._hits, self._tag, self._line = path, hits, tag, line
-
-    def __enter__(self) -> Self:
-        self._file = open(self._path, "w", encoding="utf-8")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def write(self, topic: Any, hits: Sequence[Any]) -> None:
-        """Write the hits of a topic, best first."""
-        for rank, hit in enumerate(hits[: self._hits], start=1):
-            values = {"docid": hit.docid.strip(), "rank": rank, "score": hit.score, "tag": self._tag}
-            self._file.write(self._line.format(topic=topic, **values))
+        yield SimpleNamespace(write=write)
 
 
 def _kilt_writer(path: str, *, hits: int, tag: str, topics: Mapping[Any, Any] | None) -> Any:
@@ -159,8 +145,8 @@ tag, and the topics by id (None if unknown). Gives a context manager with `write
 its hits in order, which have `docid` and `score`."""
 
 _formats: dict[str, OpenWriter] = {
-    "trec": partial(_LineWriter, line="{topic} Q0 {docid} {rank} {score:.6f} {tag}\n"),
-    "msmarco": partial(_LineWriter, line="{topic}\t{docid}\t{rank}\n"),
+    "trec": partial(_line_writer, line="{topic} Q0 {docid} {rank} {score:.6f} {tag}\n"),
+    "msmarco": partial(_line_writer, line="{topic}\t{docid}\t{rank}\n"),
     "kilt": _kilt_writer,
 }
 
