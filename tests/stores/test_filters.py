@@ -1,10 +1,8 @@
 """Filters: what passes in memory, in FAISS and in vector databases is what a plain reading of the condition says."""
 
-import io
 import itertools
 import json
 import operator
-import re
 from types import SimpleNamespace
 
 import faiss
@@ -20,7 +18,6 @@ from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.searched_index import SearchedIndex
 from tour_pyserini.searchers.searcher import field_table
-from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores import faiss_index
 from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.filters import Filter, Within, search_within
@@ -209,21 +206,19 @@ def test_a_collection_finds_the_same_as_an_index_of_what_passes(collection, cond
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(condition=CONDITIONS, k=st.integers(1, 30), method=st.sampled_from(["tour", "hard", "rerank"]))
-def test_a_search_of_a_collection_finds_labels_and_traces_what_passes(collection, condition, k, method):
-    lines, reranker, signals = io.StringIO(), HashReranker(), []
+def test_a_search_of_a_collection_finds_and_labels_what_passes(collection, condition, k, method):
+    reranker, signals = HashReranker(), []
     if collection.settings["store"]["bm25"]:
         signals = [open_signal(str(collection.address))]
     searcher = TourSearcher(
         SearchedIndex(collection, collection.docids, SimpleNamespace(encode=lambda text: QUERIES[len(text) % 5])),
         *(reranker, collection.texts, TourConfig(method, depth=4)),
         signals=signals,
-        observe=Trace(lines, collection.docids),
     )
     found = searcher.batch_search(["word3", "word1 text", "t"], ["q1", "q2", "q3"], k=k, filter=condition)
     passing = {docid for docid, holds in zip(docids_of(VECTORS), expected(condition), strict=True) if holds}
     assert all(len(hits) == min(k, len(passing)) for hits in found.values())
     assert {hit.docid for hits in found.values() for hit in hits} <= passing
-    assert set(re.findall(r"doc-\d+", lines.getvalue())) <= passing
     texts = {str(collection.texts[docid]) for docid in passing}
     assert {text for _, text in reranker.asked} <= texts
 
