@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -15,10 +16,8 @@ import pytest
 
 def binaries():
     """The folder of `initdb` and `postgres`, or a skip; Debian keeps them out of PATH."""
-    found = shutil.which("initdb")
-    folders = [Path(found).resolve().parent] if found else []
-    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    for folder in folders:
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    for folder in (Path(shutil.which("initdb") or "/").resolve().parent, *folders):
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
     pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
@@ -31,13 +30,11 @@ class PostgresServer:
         self._binaries = binaries()
         # Not a folder of pytest's: they are closed to other users, and PostgreSQL refuses to run as root.
         self._folder = Path(tempfile.mkdtemp(prefix="tour-postgres-"))
-        self._user = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.getuid() == 0 else {}
-        try:
-            if self._user:
-                shutil.chown(self._folder, "postgres", "postgres")
-        except LookupError:
-            self._folder.rmdir()
-            pytest.skip("there is no user postgres, and PostgreSQL refuses to run as root")
+        self._user = {}
+        if os.getuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+            os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
         self._data = self._folder / "data"
         options = ["-A", "trust", "-U", "tour", "-E", "UTF8", "--locale=C", "--no-sync"]
         command = [str(self._binaries / "initdb"), "-D", str(self._data), *options]
