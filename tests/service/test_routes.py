@@ -30,11 +30,6 @@ def as_lines(answer):
     return [f"{hit['docid']} {score:.6f}" for hit, score in zip(answer["candidates"], scores, strict=True)]
 
 
-def post_json(server, path, body):
-    """Post a body that may have halves of characters, escaped as JSON escapes them."""
-    return server.client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
-
-
 @pytest.fixture(scope="module")
 def runs(small):
     """The lists of the search command, by method and query id; it keeps no label."""
@@ -169,15 +164,13 @@ WRONG = {
     "no hits": (SEARCH, {"query": "a", "hits": 0}, "hits"),
     "a large budget": (SEARCH, {"query": "a", "budget": 201}, "allows 200"),
     "a deep search": (SEARCH, {"query": "a", "method": "rerank", "settings": {"depth": 500}}, "allows 200"),
+    "a preset that does not exist": (SEARCH, {"query": "a", "preset": "none"}, "preset"),
+    "a method among the settings": (SEARCH, {"query": "a", "settings": {"method": "hard"}}, "beside"),
+    "many updates": (SEARCH, {"query": "a", "method": "hard", "settings": {"iterations": 101, "depth": 1}}, "updates"),
     "a setting that does not exist": (SEARCH, {"query": "a", "settings": {"index": "/etc"}}, "index"),
     "a wrong setting": (SEARCH, {"query": "a", "method": "hard", "settings": {"score_weight": 2}}, "score_weight"),
     "a weight of signals that are not there": (SEARCH, {"query": "a", "settings": {"signal_weight": 0.9}}, "nothing"),
     "scores without end": (SEARCH, {"query": "a", "method": "hard", "settings": {"similarity_scale": 1e308}}, "finite"),
-    "a step without end": (
-        SEARCH,
-        {"query": "a", "method": "hard", "settings": {"learning_rate": 1e38, "early_stopping": False}},
-        "diverged",
-    ),
     "an unknown field": (SEARCH, {"query": "a", "reranker": "/models/other"}, "reranker"),
     "rounds that fill the memory": (SEARCH, {"query": ["a"] * 64, "k": 1000, "rounds": True}, "tells 50000 at most"),
     "a deadline that is none": (SEARCH, {"query": "a", "deadline_ms": -1}, "deadline_ms"),
@@ -192,7 +185,8 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_requests_get_one_sentence(server, name):
     path, body, word = WRONG[name]
-    answer = post_json(server, path, body)
+    # Halves of characters are escaped.
+    answer = server.client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert answer.status_code == 422 and word in answer.json()["detail"], answer.text
     assert "\n" not in answer.json()["detail"] and "Traceback" not in answer.text
 
@@ -216,16 +210,10 @@ def test_wrong_addresses_get_one_sentence(server, asked, word):
     assert answer.status_code == 422 and word in answer.json()["detail"]
 
 
-def test_what_is_not_json_is_told_to_be(server):
-    kinds = {
-        "application/json": [b"{", b'{"query": NaN}'],
-        "application/x-www-form-urlencoded": [b'{"query": "a"}', b""],
-    }
-    for kind, contents in kinds.items():
-        for content in contents:
-            answer = server.client.post("/search", content=content, headers={"Content-Type": kind})
-            assert answer.status_code == 422 and set(answer.json()) == {"detail"}
-            assert kind == "application/json" or "Content-Type: application/json" in answer.json()["detail"]
+@pytest.mark.parametrize("content", [b'{"query": "a"}', b""])
+def test_what_is_not_json_is_told_to_be(server, content):
+    answer = server.client.post("/search", content=content, headers={"Content-Type": "text/plain"})
+    assert answer.status_code == 422 and "Content-Type: application/json" in answer.json()["detail"]
 
 
 JSON = st.recursive(

@@ -4,7 +4,6 @@ import asyncio
 import time
 from contextlib import asynccontextmanager
 
-import numpy as np
 import pytest
 from in_memory_collection import GatedReranker, InMemoryCollection
 from own_loop import awaited
@@ -141,16 +140,6 @@ async def test_a_search_that_fails_fails_no_other(memory):
 
 
 @within(opened)
-async def test_at_the_deadline_a_search_ends_with_the_labels_it_has(memory):
-    late = memory.ask(deadline_ms=50)
-    (answer,) = await late
-    assert answer.stop == StopReason.DEADLINE and answer.costs.labels == 0
-    assert time.monotonic() >= late.job.deadline
-    dense = memory.collection.searcher(TourConfig("dense")).search("a", k=5)
-    assert [hit.docid for hit in answer.candidates] == [hit.docid for hit in dense]
-
-
-@within(opened)
 async def test_who_finds_no_room_is_sent_away(memory):
     await memory.labelling("a", "a", "a")
     with pytest.raises(BusyError, match="deadline would pass"):
@@ -259,14 +248,6 @@ async def test_what_waits_goes_into_one_call_in_the_order_in_which_it_is_due(que
     queue.reranker.gate.set()
     assert [await one for one in (queue.first, later, urgent)] == [[1.0], [2.0, 3.0], [4.0]]
     assert queue.reranker.calls == [["a"], ["dddd", "bb", "ccc"]] and (queue.calls, queue.labels) == (2, 4)
-
-
-@within(label_queue)
-async def test_pairs_that_cannot_be_scored_in_time_are_not_begun(queue):
-    queue.cost.learn([("q", "x" * 99)] * 4, 4.0)  # a second each
-    assert np.isnan(await ask(queue, *["x" * 99] * 3, seconds=0.5)).all() and not queue.reranker.calls
-    labelled = await ask(queue, *["x" * 99] * 3, seconds=2.5)
-    assert labelled[0] == 99 and queue.reranker.calls[0] == ["x" * 99]
 
 
 @within(label_queue, gate=False)

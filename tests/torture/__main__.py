@@ -12,7 +12,7 @@ from random import Random
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads of libraries do not survive a fork
 
-from disturbances import endurance, killed, labels_kept, limited, signalled, together  # noqa: E402
+from disturbances import killed, limited, signalled, together  # noqa: E402
 from forked import Area, load_everything  # noqa: E402
 from fuzzing import TARGETS, fuzzed  # noqa: E402
 from workload import Workload  # noqa: E402
@@ -23,8 +23,6 @@ AREAS = {
     "SIGTERM, SIGHUP, SIGINT": (signalled, 114),
     "two writers": (together, 38),
     "full disk: largest file": (limited, 285),
-    "labels kept": (labels_kept, 12),
-    "many queries: memory and descriptors": (endurance, 20_000),
     **{f"fuzz {file} ({name})": (partial(fuzzed, (file, name, kind)), 600) for file, name, kind in TARGETS},
 }
 

@@ -14,7 +14,6 @@ import os
 import re
 import select
 import signal
-import struct
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -96,7 +95,7 @@ def _work(
 
 def damaged(content: bytes, kind: str, random: Random) -> bytes:
     """A copy with one to three faults; the kind is `bytes`, `lines` (columns become odd too) or `json` (values too)."""
-    faults = [flip, flip, cut, insert, huge, *([odd_column] * 4 if kind != "bytes" else [])]
+    faults = [flip, flip, cut, insert, *([odd_column] * 4 if kind != "bytes" else [])]
     for _ in range(random.choice((1, 1, 1, 2, 3))):
         content = random.choice([*faults, *([odd_value] * 6 if kind == "json" else [])])(content, random)
     return content
@@ -128,14 +127,6 @@ def insert(content: bytes, random: Random) -> bytes:
     """A few bytes that many parsers stumble over."""
     start = _place(content, random, len(content))
     return content[:start] + random.choice((*ODD, random.randbytes(8))) + content[start:]
-
-
-def huge(content: bytes, random: Random) -> bytes:
-    """A binary number becomes very large, negative or odd; headers have the numbers that memory is allocated by."""
-    start = _place(content, random, 200)
-    number = random.choice((2**31 - 1, 2**31, 2**40, 2**62, 2**63, 2**64 - 1, 0, 1))
-    raw = random.choice((struct.pack("<Q", number), struct.pack("<Q", number)[:4], struct.pack("<d", math.nan)))
-    return content[:start] + raw + content[start + len(raw) :]
 
 
 def odd_column(content: bytes, random: Random) -> bytes:
