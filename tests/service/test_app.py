@@ -1,6 +1,5 @@
 """The application: its pages and routes, what it says of itself, the key, and what goes wrong inside it."""
 
-import json
 import logging
 import re
 import shutil
@@ -51,8 +50,7 @@ def test_the_description_of_the_routes_is_true(server):
     assert "default" in properties["preset"]["anyOf"][0]["enum"]
     asked = {one["name"]: one["schema"] for one in api["paths"]["/search/stream"]["get"]["parameters"]}
     assert asked["query"]["minLength"] == 1 and asked["method"]["anyOf"][0]["enum"] == ours
-    texts = json.dumps(properties["query"])
-    assert texts.count('"minLength": 1') == 2 and texts.count('"maxLength": 2000') == 2
+    assert properties["query"]["minLength"] == 1 and properties["query"]["maxLength"] == 2000
     other = {"get": "post", "post": "get"}
     for path, routes in api["paths"].items():
         address = path.replace("{index}", "letters").replace("{docid}", "d1")
@@ -107,10 +105,9 @@ def test_who_finds_no_room_is_sent_away_and_told_when_to_return():
     ):
         asking = [clients.submit(client.post, "/search", json={"query": "a"}) for _ in range(2)]
         wait_until(lambda: client.get("/ready").status_code == 503)
-        refused, never = (client.post("/search", json={"query": query}) for query in ("a", ["a"] * 3))
+        refused = client.post("/search", json={"query": "a"})
         assert refused.status_code == 429 and int(refused.headers["Retry-After"]) >= 1
         assert "come again" in refused.json()["detail"]
-        assert never.status_code == 422 and "1 to 2 queries, not 3" in never.json()["detail"]
         collection.reranker.gate.set()
         assert [one.result().status_code for one in asking] == [200, 200]
 

@@ -31,12 +31,9 @@ def counted(memory, name):
 
 
 def test_with_a_short_deadline_there_are_lists_without_labels(memory):
-    (answer,) = awaited(memory.dispatcher.search(SearchBody(query="a", deadline_ms=0.001), None))
+    answer = awaited(memory.dispatcher.search(SearchBody(query="a", deadline_ms=0.001), None))
     assert answer.query == "a" and answer.costs.labels == 0
-    # Of several queries, one that has begun is enough.
-    answers = awaited(memory.dispatcher.search(SearchBody(query=["a", "bb", "ccc"], deadline_ms=100), None))
-    assert [answer.query for answer in answers] == ["a", "bb", "ccc"]
-    assert counted(memory, "tour_searches_total") == {"the deadline came": 4}
+    assert counted(memory, "tour_searches_total") == {"the deadline came": 1}
 
 
 def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
@@ -44,8 +41,8 @@ def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
         came, patience = time.monotonic() - 10, 1000 * (10 + seconds)
         return SearchJob(query="a", hits=1, config=TourConfig(), arrived=came, deadline_ms=patience)
 
-    awaited(memory.dispatcher.answer_sent([job(60), job(60), job(-1)]))
-    awaited(memory.dispatcher.answer_sent([SearchJob(query="a", hits=1, config=TourConfig())]))
+    for one in (job(60), job(60), job(-1), SearchJob(query="a", hits=1, config=TourConfig())):
+        awaited(memory.dispatcher.answer_sent(one))
     assert counted(memory, "tour_deadlines_total") == {"yes": 2, "no": 1}
 
 
@@ -61,7 +58,7 @@ def test_deadlines_are_counted_when_the_answer_has_been_sent(memory):
     ],
 )
 def test_settings_of_a_request_stand_over_those_of_the_service(memory, body, wanted):
-    assert memory.dispatcher.new_job(SearchBody(query="a", **body), "a", 1, None, None).config == wanted
+    assert memory.dispatcher.new_job(SearchBody(query="a", **body), None, None).config == wanted
 
 
 CALIBRATION = Calibration(intercept=-3.0, label=0.1)  # labels are lengths of passages, 1 to 40
@@ -73,7 +70,7 @@ def test_probabilities_are_told_and_cut_the_list_and_an_empty_one_has_a_reason()
     collection.reranker.gate.set()
 
     def search(**more):
-        (answer,) = awaited(dispatcher.search(SearchBody(**body, **more), None))
+        answer = awaited(dispatcher.search(SearchBody(**body, **more), None))
         return answer, answer.model_dump()
 
     whole, _ = search(min_relevance=0.0)

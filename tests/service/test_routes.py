@@ -58,8 +58,6 @@ def test_lists_are_those_of_the_command_line_whatever_else_is_searched(small, se
     for case, answer in zip(wanted, answers, strict=True):
         assert (answer["qid"], answer["query"]) == (case[1], small.queries[case[1]])
         assert as_lines(answer) == runs[case], case
-    together = server.search(list(small.queries.values())[:3], k=20).json()["answers"]
-    assert [as_lines(answer) for answer in together] == [runs["tour", qid] for qid in ("q0", "q1", "q2")]
 
 
 def test_a_stream_has_every_list_and_ends_with_the_answer(small, server):
@@ -159,7 +157,7 @@ WRONG = {
     "an empty query": (SEARCH, {"query": ""}, "at least 1"),
     "a blank query": (SEARCH, {"query": " "}, "empty"),
     "a long query": (SEARCH, {"query": "a" * 2001}, "2000 characters"),
-    "many queries": (SEARCH, {"query": ["a"] * 65}, "at most 64"),
+    "several queries": (SEARCH, {"query": ["a"]}, "query"),
     "too many hits": (SEARCH, {"query": "a", "k": 1001}, "allows 1000"),
     "no hits": (SEARCH, {"query": "a", "hits": 0}, "hits"),
     "a large budget": (SEARCH, {"query": "a", "budget": 201}, "allows 200"),
@@ -172,7 +170,11 @@ WRONG = {
     "a weight of signals that are not there": (SEARCH, {"query": "a", "settings": {"signal_weight": 0.9}}, "nothing"),
     "scores without end": (SEARCH, {"query": "a", "method": "hard", "settings": {"similarity_scale": 1e308}}, "finite"),
     "an unknown field": (SEARCH, {"query": "a", "reranker": "/models/other"}, "reranker"),
-    "rounds that fill the memory": (SEARCH, {"query": ["a"] * 64, "k": 1000, "rounds": True}, "tells 50000 at most"),
+    "rounds that fill the memory": (
+        SEARCH,
+        {"query": "a", "k": 1000, "rounds": True, "settings": {"depth": 1, "budget": 99}},
+        "tells 50000 at most",
+    ),
     "a deadline that is none": (SEARCH, {"query": "a", "deadline_ms": -1}, "deadline_ms"),
     "half of a character": (SEARCH, {"query": "\ud800"}, "query"),
     "half of a character in a passage": (RERANK, {"query": "a", "documents": ["a", {"text": "\udfff"}]}, "documents"),

@@ -94,7 +94,7 @@ def test_a_signal_lets_what_runs_end_and_a_killed_service_loses_nothing(small, s
     assert before >= 5
     with running_server(*flags, cache=small.cache) as server, ThreadPoolExecutor(1) as clients:
         answer = clients.submit(server.search, query, k=5)
-        wait_until(lambda: server.metric("tour_reranker_calls_total") > 0)
+        wait_until(lambda: server.metric("tour_running") > 0)
         lines = [line.split() for line in server.client.get("/judgements").text.splitlines()]
         assert server.stop() == (0, "")
         costs = answer.result().json()["costs"]

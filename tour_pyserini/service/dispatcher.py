@@ -9,9 +9,7 @@ from typing import Any
 
 from fastapi import BackgroundTasks, Request
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
@@ -36,13 +34,11 @@ ALLOWED = "tour_pyserini.allowed"
 """Where the scope of a request says which documents its key may find: a filter, or None for all."""
 
 
-class _Metrics(Collector):
+class _Metrics:
     """Figures for Prometheus: requests, answers, labels, and what the searches know by themselves."""
 
     def __init__(self, searches: SearchLoop) -> None:
-        self._searches = searches
         registry = self.registry = CollectorRegistry()
-        registry.register(self)
         seconds = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30)
         labels = (0, 1, 2, 5, 10, 20, 30, 50, 100, 200)
         self.requests = Counter("tour_requests", "answers by status", ["route", "status"], registry=registry)
@@ -51,19 +47,12 @@ class _Metrics(Collector):
         self.seconds = Histogram("tour_search_seconds", "from arrival to answer", buckets=seconds, registry=registry)
         self.waited = Histogram("tour_waited_seconds", "from arrival to start", buckets=seconds, registry=registry)
         self.labels = Histogram("tour_labels", "labels of a search", buckets=labels, registry=registry)
-
-    def collect(self) -> Iterator[Any]:
-        """The figures of this moment."""
-        searches, labels = self._searches, self._searches.labels
         for name, text, value in (
-            ("running", "searches that advance together", searches.running),
-            ("waiting", "searches that wait for their turn", searches.waiting),
-            ("pairs_waiting", "pairs that wait for a call of the re-ranker", labels.waiting),
-            ("label_margin", "factor on the forecast of a call", labels.cost.margin),
+            ("running", "searches that advance together", lambda: searches.running),
+            ("waiting", "searches that wait for their turn", lambda: searches.waiting),
+            ("pairs_waiting", "pairs that wait for a call of the re-ranker", lambda: searches.labels.waiting),
         ):
-            yield GaugeMetricFamily(f"tour_{name}", text, value=value)
-        yield CounterMetricFamily("tour_reranker_calls", "calls of the re-ranker", value=labels.calls)
-        yield CounterMetricFamily("tour_reranker_pairs", "pairs in these calls", value=labels.labels)
+            Gauge(f"tour_{name}", text, registry=registry).set_function(value)
 
 
 class Dispatcher:
@@ -118,8 +107,8 @@ class Dispatcher:
         allowed: Filter | None,
         request: Request | None = None,
         after: BackgroundTasks | None = None,
-    ) -> list[Answer]:
-        """The answers to the queries of a request, in their order.
+    ) -> Answer:
+        """The answer to a request.
 
         Args:
             body: what is searched.
@@ -133,22 +122,21 @@ class Dispatcher:
             ClientDisconnect: if the client goes away meanwhile.
             Exception: if the service has failed.
         """
-        queries = [body.query] if isinstance(body.query, str) else body.query
-        jobs = [self.new_job(body, query, len(queries), allowed, request) for query in queries]
-        with self._submitted(jobs):
-            answers: list[Answer] = await _unless_gone(request, self._answers(jobs))
+        job = self.new_job(body, allowed, request)
+        with self._submitted(job):
+            answer: Answer = await _unless_gone(request, self._answer(job))
         if after is None:
-            await self.answer_sent(jobs)
+            await self.answer_sent(job)
         else:
-            after.add_task(self.answer_sent, jobs)
-        return answers
+            after.add_task(self.answer_sent, job)
+        return answer
 
     async def rerank(self, query: str, passages: Sequence[str], request: Request) -> list[float]:
         """The raw scores [n] of passages; raises what `search` does."""
         if len(passages) > self.limits.most_labels:
             raise RequestError(f"a request has 1 to {self.limits.most_labels} passages, not {len(passages)}.")
         job = Job(arrived=_arrival(request))
-        with self._submitted([job]):
+        with self._submitted(job):
             pairs = [(query, passage) for passage in passages]
             scores: list[float] = await _unless_gone(request, self.searches.rerank(job, pairs))
             return scores
@@ -163,7 +151,7 @@ class Dispatcher:
         except TourError as error:
             raise RequestError(error) from error
         job = Job(arrived=_arrival(request))
-        with self._submitted([job]):
+        with self._submitted(job):
             await _unless_gone(request, self.searches.rank(job, work))
         return work.ranked(body.passages)
 
@@ -177,25 +165,16 @@ class Dispatcher:
         except Exception as error:
             yield error
         else:
-            await self.answer_sent([job])
+            await self.answer_sent(job)
 
-    async def answer_sent(self, jobs: Sequence[SearchJob]) -> None:
-        """Told when the answer that is made of these jobs has been sent."""
-        for job in jobs:
-            if job.deadline_ms is not None:
-                self._metrics.deadlines.labels("yes" if time.monotonic() <= job.deadline else "no").inc()
-        self.searches.answer_sent(max(jobs, key=lambda job: job.labelled))
+    async def answer_sent(self, job: SearchJob) -> None:
+        """Told when the answer of a job has been sent."""
+        if job.deadline_ms is not None:
+            self._metrics.deadlines.labels("yes" if time.monotonic() <= job.deadline else "no").inc()
+        self.searches.answer_sent(job)
 
-    def new_job(
-        self,
-        body: SearchBody,
-        query: str,
-        queries: int,
-        allowed: Filter | None,
-        request: Request | None,
-        **options: Any,
-    ) -> SearchJob:
-        """The job of one of the queries of a request.
+    def new_job(self, body: SearchBody, allowed: Filter | None, request: Request | None, **options: Any) -> SearchJob:
+        """The job of a request.
 
         Raises:
             RequestError: if the request asks for what it may not have.
@@ -207,8 +186,7 @@ class Dispatcher:
         if least and config.calibration is None:
             raise RequestError("min_relevance needs probabilities: the service's own method with what `tune` wrote.")
         job = SearchJob(
-            query=query,
-            **body.model_dump(include={"qid", "hits", "deadline_ms", "rounds"}),
+            **body.model_dump(include={"query", "qid", "hits", "deadline_ms", "rounds"}),
             config=config,
             min_relevance=least,
             allowed=allowed,
@@ -217,32 +195,23 @@ class Dispatcher:
             **options,
         )
         lists = 1 + (config.values().get("iterations") or -(-config.most_labels // config.values().get("depth", 1)))
-        if (job.rounds or job.streamed) and (lines := queries * job.hits * lists) > MOST_LINES:
+        if (job.rounds or job.streamed) and (lines := job.hits * lists) > MOST_LINES:
             raise RequestError(
-                f"the rounds of {queries} queries with {job.hits} hits may have {lines} lines, and this service tells "
-                f"{MOST_LINES} at most; ask for fewer hits or queries, or without rounds."
+                f"the rounds of {job.hits} hits may have {lines} lines, and this service tells {MOST_LINES} at most; "
+                "ask for fewer hits, or without rounds."
             )
         return job
 
     @contextlib.contextmanager
-    def _submitted(self, jobs: Sequence[Job]) -> Iterator[None]:
-        self.searches.submit(jobs)
+    def _submitted(self, job: Job) -> Iterator[None]:
+        self.searches.submit(job)
         try:
             yield
         finally:
-            self.searches.leave(jobs)
+            self.searches.leave(job)
 
-    async def _answers(self, jobs: Sequence[SearchJob]) -> list[Answer]:
-        try:
-            async with asyncio.TaskGroup() as group:
-                # Where the first has begun, the others follow: it ends in time, and they need no more than a retrieval.
-                tasks = [group.create_task(self._answer(job, patient=job is not jobs[0])) for job in jobs]
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        return [task.result() for task in tasks]
-
-    async def _answer(self, job: SearchJob, *, patient: bool) -> Answer:
-        async for _ in self.searches.search(job, patient=patient):
+    async def _answer(self, job: SearchJob) -> Answer:
+        async for _ in self.searches.search(job):
             pass
         assert job.answer is not None
         self._count_search(job.answer)

@@ -6,7 +6,7 @@ or `error`. The data of each is one of the models below, as JSON.
 
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from tour_pyserini.core.config import PRESETS
 from tour_pyserini.core.method import METHODS
@@ -26,10 +26,6 @@ QueryText = Annotated[
 """The text of a query."""
 _Passage = Annotated[  # with a limit, pydantic refuses halves of characters; that of the whole request is the same
     str, Field(max_length=1_000_000, json_schema_extra=lambda schema: schema.pop("maxLength"))
-]
-_Queries = Annotated[
-    Annotated[QueryText, Tag("text")] | Annotated[list[QueryText], Field(min_length=1, max_length=64), Tag("texts")],
-    Discriminator(lambda value: "texts" if isinstance(value, list) else "text"),
 ]
 _EXAMPLE: dict[str, Any] = {"query": "which railway climbs to the summit", "hits": 3}
 _JUDGED: dict[str, Any] = {"query": _EXAMPLE["query"], "docid": "a025"}
@@ -71,7 +67,7 @@ class SearchBody(_SearchOptions):
 
     model_config = ConfigDict(strict=True, json_schema_extra={"examples": [{**_EXAMPLE, "deadline_ms": 300}]})
 
-    query: _Queries = Field(description="the text of a query, or a list of them")
+    query: QueryText = Field(description="the text of the query")
     hits: int = Field(
         default=10, ge=1, validation_alias=AliasChoices("hits", "k"), description="length of the list; also `k`"
     )
@@ -168,7 +164,7 @@ class Settings(_Message):
 
 
 class Answer(_Message):
-    """What `POST /search` gives for a query. The data of the event `answer`."""
+    """What `POST /search` gives. The data of the event `answer`."""
 
     query: str
     qid: str
@@ -180,12 +176,6 @@ class Answer(_Message):
     settings: Settings
     costs: Costs
     rounds: list[Round] | None = Field(default=None, description="every list on the way, if asked for")
-
-
-class Answers(_Message):
-    """What `POST /search` gives for a list of queries, in their order."""
-
-    answers: list[Answer]
 
 
 class Problem(_Message):

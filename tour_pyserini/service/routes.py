@@ -22,7 +22,6 @@ from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
 from tour_pyserini.service.jobs import SearchJob
 from tour_pyserini.service.messages import (
     Answer,
-    Answers,
     Document,
     Judgement,
     Problem,
@@ -50,10 +49,9 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     routes = APIRouter(tags=["search"])
 
     @routes.post("/search")
-    async def search(body: SearchBody, request: Request, after: BackgroundTasks) -> Answer | Answers:
-        """Search with a query, or with a list of them; `deadline_ms` returns the best list that can be had in time."""
-        answers = await dispatcher.search(body, allowed_by(request), request, after)
-        return answers[0] if isinstance(body.query, str) else Answers(answers=answers)
+    async def search(body: SearchBody, request: Request, after: BackgroundTasks) -> Answer:
+        """Search with a query; `deadline_ms` returns the best list that can be had in time."""
+        return await dispatcher.search(body, allowed_by(request), request, after)
 
     @routes.get(
         "/search/stream",
@@ -65,8 +63,8 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
         check_site(request)
         if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
             raise RequestError("a setting is given twice.")
-        job = dispatcher.new_job(asked.body(), asked.query, 1, allowed_by(request), request, streamed=True)
-        dispatcher.searches.submit([job])
+        job = dispatcher.new_job(asked.body(), allowed_by(request), request, streamed=True)
+        dispatcher.searches.submit(job)
         return _EventStream(dispatcher, job)
 
     @routes.get("/documents/{docid:path}")
@@ -179,7 +177,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         """Search with the service's own method."""
         check(index)
         check_site(request)
-        (answer,) = await dispatcher.search(SearchBody(query=query, hits=hits), allowed_by(request), request, after)
+        answer = await dispatcher.search(SearchBody(query=query, hits=hits), allowed_by(request), request, after)
         candidates = [
             {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": {"id": hit.docid, "contents": hit.text}}
             for rank, hit in enumerate(answer.candidates, start=1)
@@ -235,7 +233,7 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         """Search the collection for passages that answer a query; the best come first."""
         with answered():
             body = SearchBody(query=query, hits=k, deadline_ms=deadline_ms)
-            (answer,) = await dispatcher.search(body, allowed_by(context.request_context.request))
+            answer = await dispatcher.search(body, allowed_by(context.request_context.request))
         return answer.model_dump(
             include={
                 "candidates": {"__all__": {"docid", "score", "relevance", "text"}},
@@ -266,7 +264,7 @@ class _EventStream(StreamingResponse):
         try:  # not in the generator: it may be that nobody ever asks for its first event
             await super().__call__(*request)
         finally:
-            self._dispatcher.searches.leave([self._job])
+            self._dispatcher.searches.leave(self._job)
 
     async def _events(self) -> AsyncIterator[bytes]:
         yield _event("settings", self._job.settings())

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.errors import RequestError
 from tour_pyserini.rerankers.reranker import Pair, score_pairs_counted
 from tour_pyserini.searchers.label_time import Chosen, LabelCost, LabelRequest, next_call
 from tour_pyserini.searchers.list_reranker import ListTask
@@ -54,15 +53,10 @@ class LabelQueue:
         reranker: where labels come from, with its score cache.
         cost: the forecast, which learns from each call.
         least: pairs that a call may always have if they are in time: as many as are scored in parallel.
-
-    Attributes:
-        calls: calls of the re-ranker so far.
-        labels: pairs in these calls.
     """
 
     def __init__(self, reranker: Any, cost: LabelCost, *, least: int = 1) -> None:
-        self.cost, self.calls, self.labels = cost, 0, 0
-        self._reranker, self._least = reranker, least
+        self.cost, self._reranker, self._least = cost, reranker, least
         self._waiting: list[LabelRequest] = []
         self._work: asyncio.Task[None] | None = None
         self._thread = ThreadPoolExecutor(1, "labels")
@@ -133,7 +127,6 @@ class LabelQueue:
             return
         if computed == len(pairs):
             self.cost.learn(pairs, time.monotonic() - start)
-        self.calls, self.labels = self.calls + 1, self.labels + len(pairs)
         for (request, position), score in zip(call, scores.tolist(), strict=True):
             request.scores[position] = score
         for request in requests:
@@ -186,31 +179,27 @@ class SearchLoop:
         """How many jobs would be taken in now."""
         return self._queue + self._at_once - self.running - self.waiting
 
-    def submit(self, jobs: Sequence[Job]) -> None:
-        """Take jobs in, all of them or none; whoever does it lets them `leave` in the end.
+    def submit(self, job: Job) -> None:
+        """Take a job in; whoever does it lets it `leave` in the end.
 
         Raises:
-            RequestError: if there is never room for so many.
-            BusyError: if there is no room for all of them, or one would wait past its deadline.
+            BusyError: if there is no room for it, or it would wait past its deadline.
         """
-        if len(jobs) > self._queue + self._at_once:
-            raise RequestError(f"a request has 1 to {self._queue + self._at_once} queries, not {len(jobs)}.")
         wait = self._expected_wait
-        if len(jobs) > self.room:
+        if self.room < 1:
             raise BusyError(f"{self.waiting} searches are waiting already", wait)
-        if any(job.arrived + wait > job.deadline for job in jobs):
+        if job.arrived + wait > job.deadline:
             raise BusyError("the deadline would pass in the queue", wait)
-        for job in jobs:
-            job.turn = asyncio.get_running_loop().create_future()
-            if isinstance(job, SearchJob):
-                job.collection = self.collection
-            bisect.insort(self._waiting, job, key=lambda one: one.due)
+        job.turn = asyncio.get_running_loop().create_future()
+        if isinstance(job, SearchJob):
+            job.collection = self.collection
+        bisect.insort(self._waiting, job, key=lambda one: one.due)
         self._begin()
 
-    def leave(self, jobs: Sequence[Job]) -> None:
-        """Make room: these jobs have ended, or nobody waits for them any more."""
-        self._waiting = [job for job in self._waiting if job not in jobs]
-        self._running.difference_update(jobs)
+    def leave(self, job: Job) -> None:
+        """Make room: a job has ended, or nobody waits for it any more."""
+        self._waiting = [one for one in self._waiting if one is not job]
+        self._running.discard(job)
         self._begin()
 
     def answer_sent(self, job: Job) -> None:
@@ -243,9 +232,9 @@ class SearchLoop:
         kind = (job.config.method, job.hits.bit_length())
         return self._reserves.setdefault(kind, deque([self._first_reserve], maxlen=RESERVED))
 
-    async def _turn(self, job: Job, *, patient: bool = False) -> None:
+    async def _turn(self, job: Job) -> None:
         try:
-            async with asyncio.timeout(None if patient else _until(self._latest_start(job))):
+            async with asyncio.timeout(_until(self._latest_start(job))):
                 await job.turn
         except TimeoutError:
             raise BusyError("the deadline has come in the queue", self._expected_wait) from None
@@ -260,21 +249,21 @@ class SearchLoop:
 
     # What is done then
 
-    async def search(self, job: SearchJob, *, patient: bool = False) -> AsyncIterator[Round | Answer]:
+    async def search(self, job: SearchJob) -> AsyncIterator[Round | Answer]:
         """The lists of a search that was submitted, if they are told, and its answer.
 
         Raises:
-            BusyError: if its turn does not come in time, unless it is patient.
+            BusyError: if its turn does not come in time.
             Exception: what its method or the re-ranker raised.
         """
-        await self._turn(job, patient=patient)
+        await self._turn(job)
         while True:
             await self._go_on(job)
             if job.streamed:
                 yield job.lists[-1]
             if job.answer:
                 self._seconds.append(time.monotonic() - job.started)
-                self.leave([job])
+                self.leave(job)
                 yield job.answer
                 return
             job.given = await self._label(job, *job.wanted)
