@@ -11,7 +11,7 @@ from tour_pyserini.command import run
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import PARTS, Experiment, Setup, find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.measuring import Verdict, measure, scorers_of, verdicts, write_expected
-from tour_pyserini.experiments.planning import Locations
+from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.experiments.report import Report
 from tour_pyserini.experiments.running import commands, make_runs, steps
 from tour_pyserini.experiments.stored_runs import Archive
@@ -94,28 +94,28 @@ def _run_experiment(request: ExperimentRequest) -> int:
         load_plugins([str(path.parent / plugin if (path.parent / plugin).exists() else plugin)])
     names = {"collections": request.collection, "encoders": request.encoder}
     chosen = experiment.setups({**names, "indexes": request.index, "rerankers": request.reranker})
-    locations = Locations(Path(request.runs) / experiment.name, Path(request.indexes), request.cache, request.data)
+    runs, indexes = Path(request.runs) / experiment.name, Path(request.indexes)
+    at = Workspace(experiment, runs, indexes, request.cache, request.data)
     if request.dry_run:
-        planned = list(steps(experiment, chosen, locations, request.condition, write=False))
-        _print(commands(experiment, planned, locations))
+        _print(commands(at, steps(at, chosen, request.condition, write=False)))
         return 0
     if request.pack:
-        _log(_pack(experiment, chosen, locations))
+        _log(_pack(at, chosen))
         return 0
     if not (request.report or request.write_expected):
-        planned = list(steps(experiment, chosen, locations, request.condition))
-        made = make_runs(experiment, planned, locations, report=lambda line: _log([line]))
+        planned = steps(at, chosen, request.condition)
+        made = make_runs(at, planned, report=lambda line: _log([line]))
         _log([f"{made} runs made, {len(planned) - made} existed"])
-    scorers = scorers_of(experiment, chosen, locations)
-    results = measure(experiment, chosen, locations, request.condition, scorers=scorers)
+    scorers = scorers_of(at, chosen)
+    results = measure(at, chosen, scorers, request.condition)
     if not results:
-        raise TourError(f"{locations.runs} has no runs that can be measured; make some, or give --data DIR.")
+        raise TourError(f"{runs} has no runs that can be measured; make some, or give --data DIR.")
     if request.write_expected:
         write_expected(path, results, experiment.expected)
         return 0
-    report = Report(experiment, results, locations, scorers)
+    report = Report(at, results, scorers)
     sys.stdout.write(str(report))
-    folder = Path(request.output) if request.output else locations.runs / "report"
+    folder = Path(request.output) if request.output else runs / "report"
     _log(report.write_tables(folder))
     if request.report:
         _log(report.write_figures(folder))
@@ -132,14 +132,13 @@ def _parts(experiment: Experiment) -> Iterator[str]:
         yield f"  {name}: {condition.title}"
 
 
-def _pack(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Iterator[Path]:
+def _pack(at: Workspace, chosen: Sequence[Setup]) -> Iterator[Path]:
     """Write the existing runs of each setup into its archive; runs that only the archive has stay in it."""
     for setup in chosen:
-        names = experiment.conditions_of(setup)
-        runs = {name: run for name in names if (run := locations.run(setup, name)).is_file()}
-        if runs:
-            Archive(locations.archive(setup)).write(runs, keep=names)
-            yield locations.archive(setup)
+        names = at.experiment.conditions_of(setup)
+        if runs := {name: run for name in names if (run := at.run(setup, name)).is_file()}:
+            Archive(at.archive(setup)).write(runs, keep=names)
+            yield at.archive(setup)
 
 
 def _compare_with_expected(found: Sequence[Verdict]) -> int:

@@ -77,8 +77,7 @@ def test_collections_may_share_an_entry_with_their_names_in_it(tmp_path):
     one, two = experiment.collections.values()
     assert (one.corpus, one.stem, two.corpus, two.stem) == ("c-one", "one", "c-two", "two")
     assert (experiment.name, experiment.title, experiment.conditions["dense"].title) == ("a", "a", "dense")
-    expected = experiment.expected["one.tiny.flat"]["dense"]
-    assert (expected.scores, expected.algorithm) == ({"RR": 0.5}, ("dense", 2))
+    assert experiment.expected["one.tiny.flat"]["dense"] == {"method": "dense", "version": 2, "RR": 0.5}
 
 
 @pytest.mark.parametrize("name", ["paper-passages", "paper-passages-phrases"])

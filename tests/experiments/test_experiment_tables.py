@@ -8,6 +8,7 @@ import pytest
 from small_experiment import definition, read
 
 from tour_pyserini.evaluation.measures import MeasuredRun
+from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.experiments.report import Report
 
 
@@ -18,6 +19,10 @@ def row(name, values, *, pairs=0):
     return MeasuredRun(
         name, Path(name), {"nDCG@10": each}, means, np.ones(4, dtype=bool), {"costs": {"queries": 4, "pairs": pairs}}
     )
+
+
+def report(experiment, results):
+    return Report(Workspace(experiment, Path("runs"), Path("indexes")), results, {})
 
 
 @pytest.fixture
@@ -45,7 +50,7 @@ def rows(experiment):
 
 
 def test_tables_for_each_setup_and_their_means(experiment, rows):
-    found = Report(experiment, rows).tables
+    found = report(experiment, rows).tables
     means, against_dense, against_rerank, second, _, _, pooled, pooled_dense, _ = found
     head = ["condition", "nDCG@10", "labels/query", "nDCG@10 (paper)"]
     assert means.cells == [head, ["dense", "0.2000", "0.0", "-"], ["re-rank, depth 3", "0.8000", "3.0", "0.5000"]]
@@ -66,7 +71,7 @@ def test_the_curves_of_each_kind_of_figure(experiment, rows):
     letters = experiment.setups()[0]
 
     def shown(name):
-        return Report(experiment, rows).curves(experiment.figures[name])
+        return report(experiment, rows).curves(experiment.figures[name])
 
     # The second setup has one point of the sweep, which makes no curve.
     assert shown("labels") == {letters: {"re-rank": [(3.0, 0.8), (6.0, 1.0)], "dense": [(0.0, pytest.approx(0.2))]}}
@@ -81,7 +86,7 @@ def test_rerankers_are_shown_line_by_line(tmp_path):
     experiment = read(tmp_path, values)
     large, small = experiment.setups()
     measured = {large: {"dense": row("dense", [1, 1, 1, 0.2])}, small: {"dense": row("dense", [0, 0, 0.4, 0.4])}}
-    means, against = Report(experiment, measured).tables
+    means, against = report(experiment, measured).tables
     assert means.cells == [
         ["re-ranker", "nDCG@10", "labels/query", "nDCG@10 (paper)"],
         ["Small", "0.2000", "0.0", "0.5000"],

@@ -12,8 +12,8 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment
-from tour_pyserini.experiments.measuring import measure, verdicts
-from tour_pyserini.experiments.planning import Locations
+from tour_pyserini.experiments.measuring import measure, scorers_of, verdicts
+from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.experiments.running import steps
 from tour_pyserini.experiments.stored_runs import Archive
 
@@ -35,8 +35,8 @@ CASES = [pytest.param(*one, id=f"{one[0]}: {one[1].name}", marks=SLOW[one[1].col
 @pytest.mark.parametrize(("name", "setup"), CASES)
 def test_stored_runs_have_the_expected_scores(name, setup, shared):
     experiment = read_experiment(find_experiment(name))
-    locations = Locations(RUNS / name, RUNS / "none", data=str(shared))
-    results = measure(experiment, [setup], locations)
+    at = Workspace(experiment, RUNS / name, RUNS / "none", data=str(shared))
+    results = measure(at, [setup], scorers_of(at, [setup]))
     if not results:
         pytest.skip(f"no judgements of {setup.collection} on this machine")
     found = list(verdicts(experiment, results))
@@ -49,13 +49,13 @@ def test_stored_runs_have_the_settings_of_the_experiment_file(name, monkeypatch)
     """Neither the flags nor the method's settings make a stored run count as another one."""
     monkeypatch.setenv("MODELS", "models")
     experiment = read_experiment(find_experiment(name))
-    locations, stored = Locations(RUNS / name, RUNS / "none", data="data"), stored_setups(name)
-    planned = {(step.setup, step.condition): step for step in steps(experiment, stored, locations, write=False)}
+    at, stored = Workspace(experiment, RUNS / name, RUNS / "none", data="data"), stored_setups(name)
+    planned = {(one.setup, one.condition): one for one in steps(at, stored, write=False)}
     for setup in stored:
-        for condition, record in Archive(locations.archive(setup)).records.items():
-            search = planned[setup, condition].search
+        for condition, record in Archive(at.archive(setup)).records.items():
+            search = planned[setup, condition]
             assert record["settings"] == search.settings, (setup.name, condition)
-            assert TourConfig.parse(record["config"]) == search.request(condition).config, (setup.name, condition)
+            assert TourConfig.parse(record["config"]) == search.request().config, (setup.name, condition)
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from tour_pyserini.data.demo_collection import CORPUS
 from tour_pyserini.data.input_files import IRDS
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.definition import COLLECTION, find_experiment, packaged, read_experiment
-from tour_pyserini.experiments.planning import Locations, plan_index, plan_search
+from tour_pyserini.experiments.planning import Workspace, plan_index
+from tour_pyserini.experiments.running import steps
 from tour_pyserini.search import search_request
 from tour_pyserini.support.packages import load_plugins
 from tour_pyserini.support.pyserini import ensure_java
@@ -21,46 +22,43 @@ RECIPES = ["dl-passages", "dl-passages-v2", "beir", "bright"]
 
 
 @pytest.fixture
-def locations(tmp_path, monkeypatch):
+def open_file(tmp_path, monkeypatch):
+    """Opens a packaged experiment."""
     monkeypatch.setenv("MODELS", "models")
-    return Locations(tmp_path / "runs", tmp_path / "indexes", data="data")
+    return lambda name: Workspace(read_experiment(find_experiment(name)), tmp_path, tmp_path / "indexes", data="data")
 
 
-def searches(experiment, locations):
-    """Every search of an experiment: setup, condition and plan."""
-    for setup in experiment.setups():
-        for key, condition in experiment.conditions_of(setup).items():
-            output = locations.run(setup, key)
-            yield setup, key, plan_search(experiment, setup, condition, locations, output=output, qrels=None)
+def searches(at):
+    return steps(at, at.experiment.setups(), write=False)
 
 
 @pytest.mark.parametrize("name", packaged())
-def test_every_condition_of_every_packaged_file_builds_its_requests(name, locations):
-    experiment = read_experiment(find_experiment(name))
-    for setup in experiment.setups():
-        for kind in filter(None, [setup.index_kind, experiment.indexes[setup.index_kind].vectors]):
-            planned = plan_index(experiment, setup, locations, kind)
-            assert (planned is None) == (experiment.indexes[kind].prebuilt is not None)
+def test_every_condition_of_every_packaged_file_builds_its_requests(name, open_file):
+    at = open_file(name)
+    for setup in at.experiment.setups():
+        for kind in filter(None, [setup.index_kind, at.experiment.indexes[setup.index_kind].vectors]):
+            planned = plan_index(at, setup, kind)
+            assert (planned is None) == (at.experiment.indexes[kind].prebuilt is not None)
             if planned is not None:
                 request = planned.request()
                 assert request.index == str(planned.folder)
-                assert request.corpus == locations.expanded(experiment.collections[setup.collection].corpus)
-    planned = list(searches(experiment, locations))
-    assert planned
-    for setup, condition, search in planned:
-        request = search.request(condition)
-        assert (request.output, request.hits) == (str(locations.run(setup, condition)), experiment.hits)
+                assert request.corpus == at.expanded(at.experiment.collections[setup.collection].corpus)
+    assert searches(at)
+    for search in searches(at):
+        request = search.request()
+        assert (f"{request.output}.gz", request.hits) == (str(search.output), at.experiment.hits)
         settings = {"method": request.config.method, **request.config.values()}
-        for flag, value in experiment.conditions[condition].flags.items():
+        for flag, value in at.experiment.conditions[search.condition].flags.items():
             assert settings.get(flag.replace("-", "_"), value) == value
 
 
-def test_variables_of_paths(locations):
-    assert locations.expanded("${DATA}/a/$$5") == "data/a/$5"
+def test_variables_of_paths(open_file):
+    at = open_file("demo")
+    assert at.expanded("${DATA}/a/$$5") == "data/a/$5"
     with pytest.raises(TourError, match="give --data"):
-        locations._replace(data=None).expanded("${DATA}/a")
-    assert locations.is_file("${DEMO}/" + CORPUS.name)
-    assert not locations.is_file("${DEMO}/missing.jsonl") and not locations.is_file("${NOWHERE}/a")
+        at._replace(data=None).expanded("${DATA}/a")
+    assert at.is_file("${DEMO}/" + CORPUS.name)
+    assert not at.is_file("${DEMO}/missing.jsonl") and not at.is_file("${NOWHERE}/a")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,8 +83,9 @@ def pyserini():
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_recipes_have_pyserinis_names_and_flags_of_the_real_parser(name, locations, pyserini):
-    experiment = read_experiment(find_experiment(name))
+def test_recipes_have_pyserinis_names_and_flags_of_the_real_parser(name, open_file, pyserini):
+    at = open_file(name)
+    experiment = at.experiment
     built_here = name == "dl-passages-v2"
     for collection in experiment.collections.values():
         assert collection.topics in pyserini["topics"]
@@ -97,15 +96,15 @@ def test_recipes_have_pyserinis_names_and_flags_of_the_real_parser(name, locatio
             assert ir_datasets.load(collection.qrels.removeprefix(IRDS)).has_qrels()
         assert built_here == (collection.corpus not in pyserini["lucene"])
     first = {}
-    for _, condition, search in searches(experiment, locations):
+    for search in searches(at):
         assert built_here or search.flags["index"] in pyserini["faiss"]
         assert search.flags.get("sparse", "none") in {"none", *pyserini["lucene"]}
         assert not any(COLLECTION in str(value) for value in search.flags.values())
-        if condition not in first:  # the collections differ in names alone
-            first[condition] = search.request(condition)
+        if search.condition not in first:  # the collections differ in names alone
+            first[search.condition] = search.request()
             command = shlex.split(search.command())
             assert command[:3] == ["python", "-m", "tour_pyserini.search"]
-            assert replace(search_request(command[3:]), plugin=()) == first[condition]
+            assert replace(search_request(command[3:]), plugin=()) == first[search.condition]
     # Budgets and signals are what the names of tables say.
     for table, chosen in experiment.tables.items():
         for condition in chosen.conditions:

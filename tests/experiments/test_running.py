@@ -180,7 +180,7 @@ def test_report_expected_scores_and_archives(small, capsys):
     small.command("--index", "flat")
     assert "0 runs made, 4 existed" in capsys.readouterr().err
 
-    expected = read_experiment(small.file).expected["letters.tiny.flat"]["hard"].scores["nDCG@10"]
+    expected = read_experiment(small.file).expected["letters.tiny.flat"]["hard"]["nDCG@10"]
     wrong = f"hard: {{method: hard, version: 1, nDCG@10: {expected - 0.01:.4f}"
     small.file.write_text(text.replace(f"hard: {{method: hard, version: 1, nDCG@10: {expected}", wrong))
     assert small.command("--report") == 1

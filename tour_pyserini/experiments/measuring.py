@@ -3,7 +3,7 @@
 import math
 import os
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +18,8 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns
 from tour_pyserini.evaluation.answer_measures import answers_needed
 from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run
-from tour_pyserini.experiments.definition import Expected, Experiment, Setup
-from tour_pyserini.experiments.planning import Locations
+from tour_pyserini.experiments.definition import Experiment, Setup
+from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.experiments.running import judge_answers, searched_qrels
 from tour_pyserini.experiments.stored_runs import Archive
 from tour_pyserini.support.files import atomic_write
@@ -27,88 +27,70 @@ from tour_pyserini.support.files import atomic_write
 EXACT = 0.0001
 """Up to this difference from the expected score a score is "ok", and "okish" up to the tolerance of the experiment."""
 
-NOTHING = Expected.model_validate({})
-
 Results = Mapping[Setup, Mapping[str, MeasuredRun]]
 """Measures and costs of the existing runs, by setup and condition."""
 
+Scorers = Mapping[str, Scorer]
+"""The scorer of each collection whose judgements are on this machine."""
 
-Scorers = Mapping[str, Scorer | None]
-"""The scorer of each collection; None if its judgements are not on this machine."""
 
-
-def scorers_of(experiment: Experiment, chosen: Sequence[Setup], locations: Locations) -> Scorers:
+def scorers_of(at: Workspace, chosen: Sequence[Setup]) -> Scorers:
     """The scorer of each collection of the setups."""
-    scorers: dict[str, Scorer | None] = {}
+    scorers, measures = dict[str, Scorer](), at.experiment.measures
     for name in dict.fromkeys(setup.collection for setup in chosen):
-        scorers[name] = None
-        if qrels := _measured_qrels(experiment, name, locations):
-            topics = locations.expanded(experiment.collections[name].topics)
-            questions = read_questions(topics) if answers_needed(experiment.measures) else ()
-            regex = answers_are_patterns(topics)
-            source = f"the judgements of {name}"
-            scorers[name] = Scorer(experiment.measures, read_qrels(qrels), questions, regex=regex, source=source)
+        if qrels := _measured_qrels(at, name):
+            topics = at.expanded(at.experiment.collections[name].topics)
+            questions = read_questions(topics) if answers_needed(measures) else ()
+            regex, source = answers_are_patterns(topics), f"the judgements of {name}"
+            scorers[name] = Scorer(measures, read_qrels(qrels), questions, regex=regex, source=source)
     return scorers
 
 
-def _measured_qrels(experiment: Experiment, name: str, locations: Locations) -> Path | None:
+def _measured_qrels(at: Workspace, name: str) -> Path | None:
     """The judgements that runs are measured with; None if they are not on this machine.
 
     A collection without judgements is judged by answers: the whole corpus if it is a file, otherwise the passages that
     the runs of the collection retrieved.
     """
-    collection = experiment.collections[name]
+    collection = at.experiment.collections[name]
     if collection.qrels is not None or collection.limit is not None:
-        if not locations.is_file(collection.qrels or collection.corpus):
-            return None
-        return searched_qrels(experiment, name, locations)
-    if locations.is_file(collection.corpus):
-        return judge_answers(experiment, name, locations)
+        return searched_qrels(at, name) if at.is_file(collection.qrels or collection.corpus) else None
+    if at.is_file(collection.corpus):
+        return judge_answers(at, name)
     existing: list[Path] = []
-    for setup in experiment.setups({"collections": [name]}):
-        runs = [locations.run(setup, condition) for condition in experiment.conditions_of(setup)]
-        files, archive = [run for run in runs if run.is_file()], locations.archive(setup)
+    for setup in at.experiment.setups({"collections": [name]}):
+        runs = [at.run(setup, condition) for condition in at.experiment.conditions_of(setup)]
+        files, archive = [run for run in runs if run.is_file()], at.archive(setup)
         if len(files) < len(runs) and archive.is_file():
             raise TourError(f"the runs in {archive} cannot be judged by their answers; remove it and make them again.")
         existing += files
-    return judge_answers(experiment, name, locations, existing) if existing else None
+    return judge_answers(at, name, existing) if existing else None
 
 
-def measure(
-    experiment: Experiment,
-    chosen: Sequence[Setup],
-    locations: Locations,
-    conditions: Sequence[str] = (),
-    *,
-    scorers: Scorers | None = None,
-) -> Results:
+def measure(at: Workspace, chosen: Sequence[Setup], scorers: Scorers, conditions: Sequence[str] = ()) -> Results:
     """Measure the runs that exist, as files or in archives.
 
-    Collections whose judgements are not on this machine are left out.
-
     Args:
-        experiment: the experiment.
-        chosen: the setups.
-        locations: where runs and judgements are.
+        at: the experiment, and where its runs are.
+        chosen: the setups; those without a scorer are left out.
+        scorers: `scorers_of` the same setups.
         conditions: names of conditions; all conditions if there are none.
-        scorers: `scorers_of` the same setups, if the caller has them.
     """
-    scorers = scorers or scorers_of(experiment, chosen, locations)
     results: dict[Setup, Mapping[str, MeasuredRun]] = {}
     for setup in chosen:
-        names, scorer = experiment.conditions_of(setup, conditions), scorers[setup.collection]
-        if scorer and (runs := dict(_measured_runs(scorer, setup, locations, list(names)))):
+        names, scorer = at.experiment.conditions_of(setup, conditions), scorers.get(setup.collection)
+        if scorer and (runs := dict(_measured_runs(at, scorer, setup, names))):
             results[setup] = runs
     return results
 
 
 def _measured_runs(
-    scorer: Scorer, setup: Setup, locations: Locations, names: Sequence[str]
+    at: Workspace, scorer: Scorer, setup: Setup, names: Iterable[str]
 ) -> Iterator[tuple[str, MeasuredRun]]:
     """The measured run of each condition that has one: from its file, or else from the archive."""
-    archive = Archive(locations.archive(setup))
+    archive = Archive(at.archive(setup))
     for name in names:
-        path = locations.run(setup, name)
+        path = at.run(setup, name)
         record: Mapping[str, Any]
         if path.is_file():
             run, record = read_run(path), read_record(path) or {}
@@ -141,10 +123,11 @@ def verdicts(experiment: Experiment, results: Results) -> Iterator[Verdict]:
     """Compare every measured score with the expected one."""
     for setup, measured in results.items():
         for condition, run in measured.items():
-            expected = experiment.expected.get(setup.name, {}).get(condition, NOTHING)
-            stale = _is_stale(run.algorithm, expected.algorithm)
+            expected = experiment.expected.get(setup.name, {}).get(condition, {})
+            before = Algorithm(expected["method"], expected.get("version", 1)) if "method" in expected else None
+            stale = _is_stale(run.algorithm, before)
             for measure, score in run.means.items():
-                wanted = expected.scores.get(measure)
+                wanted = expected.get(measure)
                 result = "new" if wanted is None else "stale" if stale else _result(score, wanted, experiment.tolerance)
                 yield Verdict(setup.name, condition, measure, score, wanted, result)
 
@@ -164,16 +147,13 @@ def _result(score: float, expected: float, tolerance: float) -> str:
 
 
 def write_expected(
-    path: str | os.PathLike[str], results: Results, before: Mapping[str, Mapping[str, Expected]]
+    path: str | os.PathLike[str], results: Results, before: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> None:
     """Write measured scores as `expected`, the last section of the file, each with the method that gave it.
 
     Scores that were not measured stay.
     """
-    merged = {
-        setup: {condition: one.model_dump(exclude_unset=True) for condition, one in conditions.items()}
-        for setup, conditions in before.items()
-    }
+    merged = {setup: dict(conditions) for setup, conditions in before.items()}
     for setup, measured in results.items():
         for condition, run in measured.items():
             scores = {measure: round(mean, 4) for measure, mean in run.means.items()}

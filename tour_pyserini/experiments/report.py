@@ -14,9 +14,9 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import BaselineComparison, compare_with_baseline, gains, pooled_gain
 from tour_pyserini.evaluation.pictures import figure_of, save_picture
 from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, number, split_table
-from tour_pyserini.experiments.definition import Experiment, FigureDefinition, Setup, TableDefinition
+from tour_pyserini.experiments.definition import FigureDefinition, Setup, TableDefinition
 from tour_pyserini.experiments.measuring import Results, Scorers
-from tour_pyserini.experiments.planning import Locations
+from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.support.files import atomic_write
 
 ALPHA = 0.05  # level of significance
@@ -44,15 +44,9 @@ class Report:
         tables: its tables, in their order.
     """
 
-    def __init__(
-        self,
-        experiment: Experiment,
-        results: Results,
-        locations: Locations | None = None,
-        scorers: Scorers | None = None,
-    ) -> None:
-        self._experiment, self._results, self._locations, self._scorers = experiment, results, locations, scorers or {}
-        self._condition_titles = {name: condition.title for name, condition in experiment.conditions.items()}
+    def __init__(self, at: Workspace, results: Results, scorers: Scorers) -> None:
+        self._at, self._experiment, self._results, self._scorers = at, at.experiment, results, scorers
+        self._condition_titles = {name: one.title for name, one in at.experiment.conditions.items()}
         self.tables: list[Table] = [*self._tables(), *self._split_tables()]
 
     def __str__(self) -> str:
@@ -98,12 +92,11 @@ class Report:
         """One table for each setup whose collection has a file of splits: every condition on every split."""
         for setup, runs in self._results.items():
             collection, scorer = self._experiment.collections[setup.collection], self._scorers.get(setup.collection)
-            at = self._locations
-            if scorer is None or at is None or collection.splits is None or not at.is_file(collection.splits):
+            if scorer is None or collection.splits is None or not self._at.is_file(collection.splits):
                 continue
-            topics = read_topics(at.expanded(collection.topics), only=set(scorer.queries))
+            topics = read_topics(self._at.expanded(collection.topics), only=set(scorer.queries))
             order = [str(qid) for qid in topics.topics]
-            splits = read_splits(at.expanded(collection.splits), judged=scorer.queries, topics=order)
+            splits = read_splits(self._at.expanded(collection.splits), judged=scorer.queries, topics=order)
             table = split_table(
                 scorer, [run._replace(name=self._condition_titles[name]) for name, run in runs.items()], splits
             )

@@ -2,9 +2,9 @@
 
 import gzip
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tour_pyserini.answers import JudgeRequest, judge
 from tour_pyserini.core.config import TourConfig
@@ -15,8 +15,8 @@ from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX, predictions_
 from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_measures import answers_needed
-from tour_pyserini.experiments.definition import Experiment, Setup
-from tour_pyserini.experiments.planning import Locations, PlannedIndex, PlannedSearch, plan_index, plan_search
+from tour_pyserini.experiments.definition import Setup
+from tour_pyserini.experiments.planning import PlannedIndex, PlannedSearch, Workspace, plan_index, plan_search
 from tour_pyserini.experiments.stored_runs import Archive
 from tour_pyserini.index import IndexRequest, build_index
 from tour_pyserini.opening import Opener
@@ -27,133 +27,94 @@ from tour_pyserini.support.files import atomic_write, content_hash, sha256
 _KEPT_FIELDS = ("config", "algorithm", "versions", "models", "costs")
 
 
-class _Step(NamedTuple):
-    """One run to make; the search writes a run that is then compressed into `output`."""
-
-    setup: Setup
-    condition: str
-    search: PlannedSearch
-    output: Path
-
-
 def steps(
-    experiment: Experiment,
-    chosen: Sequence[Setup],
-    locations: Locations,
-    conditions: Sequence[str] = (),
-    *,
-    write: bool = True,
-) -> Iterator[_Step]:
+    at: Workspace, chosen: Sequence[Setup], conditions: Sequence[str] = (), *, write: bool = True
+) -> list[PlannedSearch]:
     """The runs of setups, whether they exist or not.
 
     Args:
-        experiment: the experiment.
+        at: the experiment, and where everything is.
         chosen: the setups.
-        locations: where everything is.
         conditions: names of conditions; all conditions if there are none.
         write: whether files of judgements are written for collections with a limit.
     """
     names = dict.fromkeys(setup.collection for setup in chosen)
-    qrels = {name: searched_qrels(experiment, name, locations, write=write) for name in names}
-    for setup in chosen:
-        for name, condition in experiment.conditions_of(setup, conditions).items():
-            output = locations.run(setup, name)
-            planned = plan_search(
-                *(experiment, setup, condition, locations),
-                output=output.with_suffix(""),
-                qrels=qrels[setup.collection],
-            )
-            yield _Step(setup, name, planned, output)
+    qrels = {name: searched_qrels(at, name, write=write) for name in names}
+    return [
+        plan_search(at, setup, name, qrels=qrels[setup.collection])
+        for setup in chosen
+        for name in at.experiment.conditions_of(setup, conditions)
+    ]
 
 
-def searched_qrels(experiment: Experiment, name: str, locations: Locations, *, write: bool = True) -> Path | None:
-    """The judgements whose topics are searched; None if all topics are searched.
+def searched_qrels(at: Workspace, name: str, *, write: bool = True) -> Path | None:
+    """The judgements whose topics are searched in a collection; None if all topics are searched.
 
-    If the collection has a limit, a new file has the judgements of that many topics, evenly spaced in their order.
-
-    Args:
-        experiment: the experiment.
-        name: the collection.
-        locations: where the new file goes.
-        write: whether the new file is written.
+    If the collection has a limit, a new file has the judgements of that many topics, evenly spaced in their order; it
+    is written with `write`.
     """
-    collection = experiment.collections[name]
-    given = Path(locations.expanded(collection.qrels)) if collection.qrels else None
+    collection = at.experiment.collections[name]
+    given = Path(at.expanded(collection.qrels)) if collection.qrels else None
     if collection.limit is None:
         return given
     if write:
-        qrels = read_qrels(given or judge_answers(experiment, name, locations))
+        qrels = read_qrels(given or judge_answers(at, name))
         topics = list(dict.fromkeys(qrel.query_id for qrel in qrels))
         count = min(collection.limit, len(topics))
         chosen = {topics[number * len(topics) // count] for number in range(count)}
-        write_qrels([qrel for qrel in qrels if qrel.query_id in chosen], locations.qrels(name))
-    return locations.qrels(name)
+        write_qrels([qrel for qrel in qrels if qrel.query_id in chosen], at.qrels(name))
+    return at.qrels(name)
 
 
-def judge_answers(experiment: Experiment, name: str, locations: Locations, runs: Sequence[Path] = ()) -> Path:
+def judge_answers(at: Workspace, name: str, runs: Sequence[Path] = ()) -> Path:
     """Judge the passages of a collection, or those that runs retrieved, by the answers that they contain."""
-    collection, output = experiment.collections[name], locations.qrels(name)
-    topics, corpus = locations.expanded(collection.topics), locations.expanded(collection.corpus)
+    collection, output = at.experiment.collections[name], at.qrels(name)
+    topics, corpus = at.expanded(collection.topics), at.expanded(collection.corpus)
     judge(JudgeRequest(topics=topics, corpus=corpus, output=str(output), runs=runs), progress=True)
     return output
 
 
-def commands(experiment: Experiment, planned: Sequence[_Step], locations: Locations) -> Iterator[str]:
+def commands(at: Workspace, planned: Sequence[PlannedSearch]) -> list[str]:
     """The equivalent command lines, indexes first."""
-    for index in _indexes(experiment, planned, locations):
-        yield index.command()
-    for step in planned:
-        yield step.search.command()
+    return [*(index.command() for index in _indexes(at, planned)), *(one.command() for one in planned)]
 
 
-def make_runs(
-    experiment: Experiment,
-    planned: Sequence[_Step],
-    locations: Locations,
-    *,
-    report: Callable[[str], object] = lambda line: None,
-) -> int:
+def make_runs(at: Workspace, planned: Sequence[PlannedSearch], *, report: Callable[[str], object]) -> int:
     """Make the runs that do not exist with these settings and inputs, and the indexes that they need.
 
     Args:
-        experiment: the experiment.
+        at: the experiment, and where everything is.
         planned: `steps` of the experiment.
-        locations: where everything is.
         report: called with one line before and after each search.
 
     Returns:
         How many runs were made.
     """
-    answers = answers_needed(experiment.measures)
+    answers = answers_needed(at.experiment.measures)
     # All requests are made before the first search, so that a mistake in the last condition is reported at once.
-    requests = [step.search.request(step.condition) for step in planned]
-    missing = [
-        (step, request)
-        for step, request in zip(planned, requests, strict=True)
-        if not _run_exists(step, request.config, locations, answers=answers)
-    ]
-    indexes = [index.request() for index in _indexes(experiment, [step for step, _ in missing], locations)]
-    for index in indexes:
+    requests = [(one, one.request()) for one in planned]
+    missing = [(one, request) for one, request in requests if not _run_exists(at, one, request.config, answers)]
+    for index in [index.request() for index in _indexes(at, [one for one, _ in missing])]:
         _make_index(index)
     opener, before = Opener(), None
-    for number, (step, request) in enumerate(missing, start=1):
-        if before is not None and before[:2] != step.setup[:2]:
+    for number, (one, request) in enumerate(missing, start=1):
+        if before is not None and before[:2] != one.setup[:2]:
             opener = Opener()  # another collection or encoder shares nothing with the last one
-        before = step.setup
-        report(f"[{number}/{len(missing)}] {step.output.name}")
+        before = one.setup
+        report(f"[{number}/{len(missing)}] {one.output.name}")
         summary = search(request, opener=opener, progress=True)
         report(f"{summary.output}: {summary.costs}")
-        _pack_run(summary.output, step, answers=answers)
+        _pack_run(summary.output, one, answers=answers)
     return len(missing)
 
 
-def _pack_run(run: Path, step: _Step, *, answers: int) -> None:
+def _pack_run(run: Path, planned: PlannedSearch, *, answers: int) -> None:
     """Compress the run of a search, write its record beside it, and remove the originals.
 
     The record has the first predicted answers of each question, as many as the measures of the experiment need.
     """
     made = read_json_object(record_path(run))
-    record: dict[str, Any] = {"settings": step.search.settings, "files": _hashes(step.search.inputs)}
+    record: dict[str, Any] = {"settings": planned.settings, "files": _hashes(planned.inputs)}
     record |= {key: made[key] for key in _KEPT_FIELDS if key in made}
     if answers:
         record["answers_kept"] = answers
@@ -161,26 +122,26 @@ def _pack_run(run: Path, step: _Step, *, answers: int) -> None:
         record["answers"] = {qid: predicted[:answers] for qid, predicted in predictions.items()}
     # Without a name and a time in its header, the same content gives the same bytes.
     with (
-        atomic_write(step.output, "wb") as file,
+        atomic_write(planned.output, "wb") as file,
         gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
     ):
         packed.write(run.read_bytes())
-    with atomic_write(record_path(step.output)) as file:
-        file.write(json.dumps({**record, "run": {"sha256": sha256(step.output)}}, ensure_ascii=False) + "\n")
+    with atomic_write(record_path(planned.output)) as file:
+        file.write(json.dumps({**record, "run": {"sha256": sha256(planned.output)}}, ensure_ascii=False) + "\n")
     for path in (run, record_path(run), predictions_path(run)):
         path.unlink(missing_ok=True)
 
 
-def _run_exists(step: _Step, config: TourConfig, locations: Locations, *, answers: int) -> bool:
+def _run_exists(at: Workspace, planned: PlannedSearch, config: TourConfig, answers: int) -> bool:
     """Whether the run exists, was made with these settings, inputs and version of its method, and has the answers."""
-    if step.output.exists():
-        record: Mapping[str, Any] | None = read_record(step.output)
+    if planned.output.exists():
+        record: Mapping[str, Any] | None = read_record(planned.output)
     else:
-        record = Archive(locations.archive(step.setup)).records.get(step.condition)
+        record = Archive(at.archive(planned.setup)).records.get(planned.condition)
     if record is None or record.get("answers_kept", 0) < answers:
         return False
     made = [record.get(name) for name in ("settings", "algorithm", "files")]
-    if made != [step.search.settings, config.algorithm, _hashes(step.search.inputs)]:
+    if made != [planned.settings, config.algorithm, _hashes(planned.inputs)]:
         return False
     try:
         # A setting that did not exist when the record was written has its default.
@@ -193,16 +154,14 @@ def _hashes(inputs: Mapping[str, Path]) -> dict[str, str]:
     return {role: content_hash(path) for role, path in inputs.items()}
 
 
-def _indexes(experiment: Experiment, planned: Sequence[_Step], locations: Locations) -> Iterator[PlannedIndex]:
+def _indexes(at: Workspace, planned: Sequence[PlannedSearch]) -> list[PlannedIndex]:
     """Each index that the runs need, once; an index that gives vectors to another one comes first."""
-    seen: set[Path] = set()
-    for step in planned:
-        for kind in (experiment.indexes[step.setup.index_kind].vectors, step.setup.index_kind):
-            if kind is None or (index := plan_index(experiment, step.setup, locations, kind)) is None:
-                continue
-            if index.folder not in seen:
-                seen.add(index.folder)
-                yield index
+    needed: dict[Path, PlannedIndex] = {}
+    for one in planned:
+        for kind in (at.experiment.indexes[one.setup.index_kind].vectors, one.setup.index_kind):
+            if kind and (index := plan_index(at, one.setup, kind)):
+                needed.setdefault(index.folder, index)
+    return list(needed.values())
 
 
 def _make_index(request: IndexRequest) -> None:
