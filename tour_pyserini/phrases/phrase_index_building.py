@@ -41,20 +41,26 @@ def build_phrase_index(request: "IndexRequest", corpus: BeirTexts, *, progress: 
     Returns:
         The number of vectors in the index, and the number of documents that an interrupted run had encoded.
     """
+    from tqdm import tqdm
+
     folder, kind, encoder = Path(request.index), request.faiss_kind(), _open_encoder(request)
     settings = phrase_settings(request, corpus, encoder)
     check_fit(sys.maxsize, encoder.dimension, **kind)  # before the corpus is encoded; how many vectors is not known yet
     if request.vectors is not None:
         made = read_settings(request.vectors)
         if other := [name for name, value in settings.items() if made.get(name) != value]:
-            raise TourError(
-                f"the vectors in {request.vectors} were made with another {other[0]}; leave them out, or change it."
-            )
+            raise TourError(f"the vectors in {request.vectors} were made with another {other[0]}; leave out --vectors.")
         index = open_phrase_index(request.vectors)
         return _write(request, Path(request.vectors), settings, index.vectors, kind), 0
     with PartialFolder(folder.with_name(f"{folder.name}.partial"), settings, "vectors", "rows") as partial:
-        before = partial.done
-        _encode(request, corpus, encoder, partial, progress=progress)
+        before, documents = partial.done, islice(corpus.records(), partial.done, None)
+        hidden = None if progress else True  # None: a bar on a terminal only
+        with tqdm(total=len(corpus), initial=before, unit="doc", desc="encoding", disable=hidden) as bar:
+            while chunk := list(islice(documents, CHUNK)):
+                read = chunk if settings["titles"] else [document._replace(title="") for document in chunk]
+                rows, vectors = encoder.passages(read, first=partial.done, dtype=request.dtype)
+                partial.append([document.docid for document in chunk], vectors=vectors, rows=rows)
+                bar.update(len(chunk))
         if not (partial.folder / "rows").stat().st_size:
             raise TourError(f"no passage of {corpus.path} has a word; there is nothing to index.")
         vectors = partial.array("vectors", request.dtype, encoder.dimension)
@@ -85,21 +91,6 @@ def phrase_settings(request: "IndexRequest", corpus: BeirTexts, encoder: PhraseE
 def _open_encoder(request: "IndexRequest") -> PhraseEncoder:
     changes: dict[str, Any] = {"max_length": request.max_length, "filter_threshold": request.filter_threshold}
     return load_phrase_encoder(request.encoder, device=request.device, **changes)
-
-
-def _encode(
-    request: "IndexRequest", corpus: BeirTexts, encoder: PhraseEncoder, partial: PartialFolder, *, progress: bool
-) -> None:
-    from tqdm import tqdm
-
-    documents = islice(corpus.records(), partial.done, None)
-    hidden = None if progress else True  # None: a bar on a terminal only
-    with tqdm(total=len(corpus), initial=partial.done, unit="doc", desc="encoding", disable=hidden) as bar:
-        while chunk := list(islice(documents, CHUNK)):
-            read = chunk if "title" in request.fields else [document._replace(title="") for document in chunk]
-            rows, vectors = encoder.passages(read, first=partial.done, dtype=request.dtype)
-            partial.append([document.docid for document in chunk], vectors=vectors, rows=rows)
-            bar.update(len(chunk))
 
 
 def _write(

@@ -34,7 +34,6 @@ _COMPLETED = 64  # start tokens and end tokens that are completed to phrases at 
 _GROWTH = 8  # factor of the number of tokens when more must be fetched
 # Largest difference between an inner product of FAISS and one of NumPy, relative to the norms of the vectors.
 _ROUNDING = 1e-5
-_Predict = Callable[[str, Sequence["PhraseHit"]], None]
 
 
 @dataclass
@@ -283,7 +282,7 @@ class TourPhraseSearcher(TourSearcher):
         unit: str = "phrase",
         phrase_input: PhraseInput | None = None,
         observe: Observer | None = None,
-        predict: _Predict | None = None,
+        predict: Callable[[str, Sequence[PhraseHit]], None] | None = None,
     ) -> None:
         """Wrap a searcher.
 
