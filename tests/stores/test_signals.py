@@ -33,7 +33,7 @@ def test_what_signals_find_is_put_in_order():
 @pytest.mark.parametrize(
     ("work", "word"),
     [
-        (([["a"], ["b", "c"]], [[1], [1]]), "2 docids and 1 scores"),
+        (([["a"], ["b", "c"]], [[1], [1]]), "2 docids, 1 scores"),
         (([["a"], ["b", "c", "a"]], [[1], [1, 1, 1]]), "3 docids"),
         (([["a"], ["q"]], [[1], [1]]), "'q'"),
         (([["a"], ["b", "b"]], [[1], [1, 1]]), "none twice"),

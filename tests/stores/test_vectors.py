@@ -74,8 +74,8 @@ def wrong(look_up):
         (lambda collection, folder: collection.write(made("PQ4x4"), folder), "compressed too"),
         (lambda collection, folder: write_lines(folder, [{"id": "e", "vector": [1.0]}]), "1 dimensions"),
         (lambda collection, folder: register_vector_source("encode", len), "name"),
-        (lambda collection, folder: "other:x", "'other'"),
-        (wrong(lambda ids: np.zeros((len(ids), DIMENSION + 1))), r"shape \[1, 9\]"),
+        (lambda collection, folder: "other:x", "other:x"),
+        (wrong(lambda ids: np.zeros((len(ids), DIMENSION + 1))), r"array \[1, 9\]"),
         (wrong(lambda ids: np.full((len(ids), DIMENSION), np.nan)), "NaN"),
     ],
 )

@@ -199,8 +199,6 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except _DAMAGED as error:
         reason = first_line(error)
-        raise TourError(
-            f"cannot read {path}: it is damaged or incomplete ({reason}); copy or download it again."
-        ) from error
+        raise TourError(f"cannot read {path}: it is damaged ({reason}); copy or download it again.") from error
     except OSError as error:
         raise TourError(f"cannot read {path}: {error.strerror or error}.") from error

@@ -39,10 +39,8 @@ def _data_set(spec: str, part: str) -> Iterator[Any]:
     except TourError:
         raise
     except Exception as error:  # of a download, of its file, of its licence: ir_datasets raises many types
-        raise TourError(
-            f"the {_NOUNS[part]} of {spec} cannot be had ({first_line(error):.200}); check the network, or put its "
-            "files where ir_datasets keeps them."
-        ) from error
+        reason = f"({first_line(error):.200}); check the network"
+        raise TourError(f"the {_NOUNS[part]} of {spec} cannot be had {reason}.") from error
 
 
 def irds_topics(spec: str) -> dict[int | str, dict[str, Any]]:

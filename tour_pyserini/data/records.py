@@ -120,9 +120,7 @@ def read_record(run: str | os.PathLike[str]) -> dict[str, Any] | None:
         if isinstance(made, dict) and made.get("sha256", content_hash(run)) == content_hash(run):
             return record
     except (OSError, ValueError) as error:
-        raise TourError(
-            f"{path} is not the record of a run ({first_line(error)}); delete it or make the run again."
-        ) from error
+        raise TourError(f"{path} is not the record of a run ({first_line(error)}); delete it.") from error
     log.warning("%s belongs to another run than %s: its costs are not used; make the run again", path, run)
     return None
 

@@ -221,9 +221,7 @@ def check_texts(spec: str | os.PathLike[str]) -> None:
     if str(spec).startswith(IRDS):
         return  # the data set may have to be downloaded
     if path.is_dir() and not corpus_file(path) and not is_lucene_index(path):
-        raise TourError(
-            f"{path} contains neither .jsonl files nor a Lucene index; give the corpus file or another folder."
-        )
+        raise TourError(f"{path} contains neither .jsonl files nor a Lucene index; give another folder or a file.")
     if path.exists():
         return
     # Something that looks like a path is not sent to Pyserini, whose error message would be about a failed download.
@@ -285,9 +283,6 @@ class BeirTexts(Mapping[str, str]):
 
     def __iter__(self) -> Iterator[str]:
         return (document.docid for document in self.records())
-
-    def __repr__(self) -> str:
-        return f"BeirTexts({str(self.path)!r})"
 
     def __del__(self) -> None:
         if file := getattr(self, "_file", None):
@@ -444,9 +439,7 @@ class LuceneTexts(Mapping[str, str]):
         text = _passage_in(raw) if raw else None
         text = document.contents() or raw if text is None else text
         if text is None:
-            raise TourError(
-                f"the Lucene index {self._name} stores no text for document {docid!r}; index it again with --storeRaw."
-            )
+            raise TourError(f"{self._name} stores no text for document {docid!r}; index it again with --storeRaw.")
         return text
 
     def __len__(self) -> int:
@@ -454,9 +447,6 @@ class LuceneTexts(Mapping[str, str]):
 
     def __iter__(self) -> Iterator[str]:
         return (self._searcher.doc(number).docid() for number in range(len(self)))
-
-    def __repr__(self) -> str:
-        return f"LuceneTexts({self._name!r})"
 
 
 def _passage_in(raw: str) -> str | None:

@@ -94,9 +94,7 @@ class TopicIterator:
         """
         ids = [qid for qid in self.order if str(qid) in judged]
         if not ids:
-            raise TourError(
-                f"{source} judges none of the {len(self)} topics; check that both belong to the same collection."
-            )
+            raise TourError(f"{source} judges none of the {len(self)} topics; do both belong to the same collection?")
         return self.part(ids)
 
 

@@ -129,20 +129,14 @@ def _factory_index(count: int, dimension: int, factory: str) -> Any:
     import faiss
 
     if found := _CRASHES.search(factory):
-        raise TourError(
-            f"--factory {factory}: FAISS cannot build {found[0]}; give HNSW 2 neighbours, IVF 1 list, PQ 1 bit or more."
-        )
+        raise TourError(f"--factory {factory}: FAISS cannot build {found[0]}; give 2 neighbours, 1 list, 1 bit.")
     if (centroids := _centroids(factory)) > count:
-        raise TourError(
-            f"--factory {factory} has {centroids} centroids, which need at least as many vectors, but there are "
-            f"{count}; give a smaller number."
-        )
+        raise TourError(f"--factory {factory} has {centroids} centroids for {count} vectors; give a smaller number.")
     try:
         index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except (RuntimeError, MemoryError) as error:
-        raise TourError(
-            f"--factory {factory!r} is no index of {dimension} dimensions that FAISS knows: {first_line(error)[:200]}."
-        ) from error
+        reason = f"no index of {dimension} dimensions that FAISS knows: {first_line(error):.200}"
+        raise TourError(f"--factory {factory} is {reason}.") from error
     _leave_out_polysemous_training(index)
     return index
 

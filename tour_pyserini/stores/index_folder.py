@@ -181,9 +181,7 @@ def read_index_files(folder: Path) -> tuple[Any, Docids]:
     index = read_faiss(folder / "index")
     docids = Docids.read(folder / "docid")
     if len(docids) != index.ntotal:
-        raise TourError(
-            f"{folder} is damaged: `docid` has {len(docids)} lines for the {index.ntotal} vectors of `index`."
-        )
+        raise TourError(f"{folder}: `docid` has {len(docids)} lines for the {index.ntotal} vectors; build it again.")
     return index, docids
 
 
@@ -204,9 +202,7 @@ def read_faiss(path: Path, *, mapped: bool | None = None) -> Any:
         mapped = path.stat().st_size >= MAPPED_FROM if mapped is None else mapped
         return faiss.read_index(str(path), getattr(faiss, "IO_FLAG_MMAP_IFC", 0) if mapped else 0)
     except (OSError, RuntimeError, MemoryError) as error:
-        raise TourError(
-            f"{path} cannot be read as a FAISS index ({first_line(error):.200}); build it again."
-        ) from error
+        raise TourError(f"{path} cannot be read as a FAISS index ({first_line(error):.200}).") from error
 
 
 def check_checksums(folder: Path, record: str, names: Iterable[str]) -> None:
@@ -276,9 +272,7 @@ class IndexSettings(NamedTuple):
             known = {name: stored[name] for name in cls._fields if name in stored}
             return cls(**known, fingerprint=stored["encoder_fingerprint"])
         except (KeyError, TypeError) as error:
-            raise TourError(
-                f"{address or path} does not describe an index ({first_line(error)}); build the index again."
-            ) from error
+            raise TourError(f"{address or path} does not describe an index; build the index again.") from error
 
 
 def check_vectors(index: str | os.PathLike[str], vectors: str) -> None:

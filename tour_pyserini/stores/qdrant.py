@@ -178,6 +178,4 @@ def _check_points(folder: Path) -> None:
                     _PointReader(io.BytesIO(point)).load()
         except Exception as error:  # damaged pickles raise errors of many types
             reason = first_line(error)[:200]
-            raise TourError(
-                f"{file} does not hold points of Qdrant ({reason}); delete its folder and load again."
-            ) from error
+            raise TourError(f"{file} is damaged ({reason}); delete its folder and load again.") from error

@@ -375,10 +375,8 @@ def _found(signal: Signal, queries: Sequence[str], k: int, positions: Mapping[st
     for row, (query, docids, given) in enumerate(zip(queries, *signal(queries, k), strict=True)):
         scores, count = np.asarray(given, dtype=np.float64), len(docids)
         if not len(set(docids)) == count == len(scores) <= k or not np.isfinite(scores).all():
-            raise TourError(
-                f"{_name(signal)} returned {count} docids and {len(scores)} scores for the query {query[:80]!r}; it "
-                f"must return at most {k} docids, none twice, and a finite score of each."
-            )
+            must = f"it must return at most {k} docids, none twice, and a finite score of each"
+            raise TourError(f"{_name(signal)} returned {count} docids, {len(scores)} scores for {query!r:.80}; {must}.")
         if unknown := [docid for docid in docids if docid not in positions]:
             raise TourError(f"{_name(signal)} found the document {unknown[0]!r}, which the index does not have.")
         order = np.argsort(-scores, kind="stable")

@@ -56,10 +56,8 @@ def as_store(index: Any) -> Store:
         return FaissIndex(index)
     given = np.asarray(index)
     if given.ndim != 2 or not given.size or given.dtype.kind not in "fiu":
-        raise TourError(
-            f"the vectors must be a matrix of numbers with one row per passage, not an array of {given.dtype} "
-            f"of shape {list(given.shape)}."
-        )
+        what = f"{given.dtype} of shape {list(given.shape)}"
+        raise TourError(f"the vectors must be a matrix of numbers with one row per passage, not {what}.")
     # A sum is NaN or infinite if one of its numbers is; it needs no second matrix of flags.
     finite = np.isfinite(given.sum(axis=1, dtype=np.float64))
     if not finite.all():

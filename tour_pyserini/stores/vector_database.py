@@ -221,9 +221,7 @@ def _connect(engine: str, location: str, timeout: float) -> Engine:
         raise
     except Exception as error:  # clients raise errors of many types
         reason = first_line(error)[:200]
-        raise TourError(
-            f"{engine} cannot be opened at {location} ({reason}); start it or check the address."
-        ) from error
+        raise TourError(f"{engine} cannot be opened at {location} ({reason}); start it, check the address.") from error
     atexit.register(opened.close)
     return opened
 
@@ -249,10 +247,7 @@ class _PatientEngine:
                 if not self._engine.is_temporary(error):
                     raise TourError(f"{self._address} refuses a request ({reason}).") from error
                 if attempt == _RETRIES:
-                    tries = f"{attempt + 1} tries ({reason})"
-                    raise TourError(
-                        f"{self._address} gave no answer in {tries}; start it again: labels are kept."
-                    ) from error
+                    raise TourError(f"{self._address} gave no answer in {attempt + 1} tries ({reason}).") from error
             wait = back_off(attempt)
             log.warning("%s: %s; trying again in %.1f s", self._address, reason, wait)
             time.sleep(wait)

@@ -89,18 +89,14 @@ def _from_store(store: Store) -> VectorLookup:
 def _from_source(name: str, rest: str, *, docids: Sequence[str], dimension: int) -> VectorLookup:
     """The vectors of a registered source, with a check of everything that it returns."""
     if name not in _sources:
-        raise TourError(
-            f"there is neither a folder {name}:{rest} nor a vector source {name!r}; register the source first."
-        )
+        raise TourError(f"{name}:{rest} is neither a folder nor a vector source that is registered.")
     look_up = _sources[name](rest, docids=docids, dimension=dimension)
 
     def checked(ids: Ids) -> Floats:
         vectors = np.asarray(look_up(ids), dtype=np.float32)
         if vectors.shape != (len(ids), dimension) or not np.isfinite(vectors).all():
-            raise TourError(
-                f"the vector source {name!r} returned an array of shape {list(vectors.shape)} or with NaN; it must "
-                f"return {[len(ids), dimension]} numbers."
-            )
+            shape, wanted = list(vectors.shape), [len(ids), dimension]
+            raise TourError(f"the vector source {name!r} gave an array {shape} or NaN; it must give {wanted} numbers.")
         return vectors
 
     return checked
