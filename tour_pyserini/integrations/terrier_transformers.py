@@ -8,7 +8,6 @@ import numpy as np
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.searchers.list_reranker import DocumentList, Feedback, TourReranker
-from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.support.packages import import_optional
 
 import_optional("pyterrier", extra="pyterrier")
@@ -61,30 +60,25 @@ class Tour(pt.Transformer):
             frame.result_frame(extra_columns=["query", "score"])
         queries = _queries(inp).drop(columns="query_vec", errors="ignore")
         searcher = self.searcher.with_signals(_FrameSignal(inp)) if "docno" in inp else self.searcher
-        lines = [
-            line
-            for start in range(0, len(queries), self.batch_size)
-            for line in self._lines(searcher, queries.iloc[start : start + self.batch_size])
-        ]
-        more = [*(["text"] if self.text else []), *(["query_vec", "doc_vec"] if self.vectors else [])]
-        more += ["relevance"] if searcher.config.calibration else []
-        found = pd.DataFrame(lines, columns=["qid", "docno", "score", "rank", *more])
-        return queries.merge(found.astype({"score": "float64", "rank": "int64"}), on="qid")
-
-    def _lines(self, searcher: TourSearcher, queries: pd.DataFrame) -> list[tuple[Any, ...]]:
-        vectors, found = searcher.batch_run(
-            queries["query"].tolist(), queries["qid"].tolist(), self.num_results, hit_vectors=self.vectors
-        )
-        return [
-            (
-                *(qid, hit.docid, hit.score, rank),
-                *([hit.text] if self.text else []),
-                *([vector, hit.vectors] if self.vectors else []),
-                *([hit.relevance] if searcher.config.calibration else []),
+        rows: list[tuple[str, int, Any, np.ndarray]] = []  # query id, rank, hit, the query's vector
+        for start in range(0, len(queries), self.batch_size):
+            some = queries.iloc[start : start + self.batch_size]
+            texts, ids = some["query"].tolist(), some["qid"].tolist()
+            vectors, lists = searcher.batch_run(texts, ids, self.num_results, hit_vectors=self.vectors)
+            for vector, (qid, hits) in zip(vectors, lists.items(), strict=True):
+                rows += [(qid, rank, hit, vector) for rank, hit in enumerate(hits)]
+        lines = [(qid, hit.docid, hit.score, rank) for qid, rank, hit, _ in rows]
+        found = pd.DataFrame(lines, columns=["qid", "docno", "score", "rank"])
+        if self.text:
+            found["text"] = [hit.text for _, _, hit, _ in rows]
+        if self.vectors:
+            found["query_vec"], found["doc_vec"] = (
+                [vector for *_, vector in rows],
+                [hit.vectors for _, _, hit, _ in rows],
             )
-            for vector, (qid, hits) in zip(vectors, found.items(), strict=True)
-            for rank, hit in enumerate(hits)
-        ]
+        if searcher.config.calibration:
+            found["relevance"] = [hit.relevance for _, _, hit, _ in rows]
+        return queries.merge(found.astype({"score": "float64", "rank": "int64"}), on="qid")
 
 
 class TourVectorPrf(pt.Transformer):
