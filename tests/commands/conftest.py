@@ -23,14 +23,7 @@ def encoded(monkeypatch):
 
 
 @pytest.fixture
-def cache_folder(tmp_path, monkeypatch):
-    """A temporary cache folder."""
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def saved(tmp_path, cache_folder):
+def saved(tmp_path, own_cache):
     """A toy collection, and the fields of a search request that name its files."""
     collection = ToyCollection(tmp_path)
     return collection, collection.save()
@@ -60,12 +53,13 @@ def refused(tmp_path, capsys):
         paths = (path for path in tmp_path.rglob("*") if path.is_file() and "cache" not in path.parts)
         return {path: path.read_bytes() for path in paths}
 
-    def refused(main, words, says):
+    def refused(main, words, *says):
         before = files()
         with pytest.raises(SystemExit) as left:
-            run(lambda _: main(words))
+            run(lambda _: main([str(word) for word in words]))
         said = capsys.readouterr()
-        assert left.value.code == 2 and says in said.err and said.out == ""
+        assert left.value.code == 2 and said.err.count("error: ") == 1 and said.out == ""
+        assert all(word in said.err.splitlines()[-1] for word in says), said.err
         assert files() == before
 
     return refused

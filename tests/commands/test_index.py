@@ -38,7 +38,7 @@ def test_pyserini_reads_the_index(tiny, tmp_path, capsys):
     [
         (["--hnsw", "--M", 4, "--efC", 20], {"kind": "hnsw", "hnsw_m": 4, "ef_construction": 20}),
         (["--factory", "PQ4x4"], {"kind": "factory", "factory": "PQ4x4"}),
-        (["--factory", "IVF4,SQ8"], {"kind": "factory", "factory": "IVF4,SQ8", "nprobe": 16}),
+        (["--factory", "IVF4,SQ8", "--nprobe", 3], {"kind": "factory", "factory": "IVF4,SQ8", "nprobe": 3}),
     ],
 )
 def test_other_kinds_of_index(tiny, tmp_path, more, kind):
@@ -48,6 +48,8 @@ def test_other_kinds_of_index(tiny, tmp_path, more, kind):
     index.main(flags(tiny, corpus, tmp_path / "index", *more))
     found = faiss.read_index(str(tmp_path / "index" / "index"))
     assert (found.ntotal, found.d, found.metric_type) == (300, 16, faiss.METRIC_INNER_PRODUCT)
+    if kind.get("nprobe"):
+        assert faiss.extract_index_ivf(found).nprobe == kind["nprobe"]
     types = {"hnsw": "IndexHNSWFlat", "PQ4x4": "IndexPQ", "IVF4,SQ8": "IndexIVFScalarQuantizer"}
     assert type(found).__name__ == types[kind.get("factory", kind["kind"])]
     assert json.loads((tmp_path / "index" / PASSAGE_INDEX).read_text())["index"] == kind

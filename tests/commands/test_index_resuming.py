@@ -58,9 +58,8 @@ def test_an_incomplete_chunk_is_encoded_again(tiny, tmp_path, monkeypatch, encod
     assert content(tmp_path / "cut") == content(tmp_path / "whole")
 
 
-def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tiny, tmp_path, no_build):
-    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
-    folder = tmp_path / "index"
+def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tiny, tmp_path, monkeypatch, no_build):
+    corpus, folder = write_corpus(tmp_path / "corpus.jsonl", 20), tmp_path / "index"
     index.main(flags(tiny, corpus, folder))
     before = content(folder)
     with pytest.raises(TourError, match="already contains an index; add --overwrite"):
@@ -71,53 +70,33 @@ def test_an_index_is_replaced_only_with_overwrite_and_only_by_a_complete_one(tin
     index.main(flags(tiny, corpus, folder, "--overwrite", "--max-length", 8))
     assert content(folder)["index"] != before["index"]
     assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
-
-
-def test_an_index_that_appears_during_encoding_is_not_replaced(tiny, tmp_path, monkeypatch):
-    corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
-    folder = tmp_path / "index"
+    for other, overwrite in ((tmp_path, []), (tmp_path, ["--overwrite"]), (corpus, ["--overwrite"])):
+        with pytest.raises(TourError, match=r"not an index|is a file"):
+            index.main(flags(tiny, corpus, other, *overwrite))
 
     def build_while_another_index_appears(*options, **more):
-        folder.mkdir()
-        (folder / "index").write_text("theirs")
-        (folder / "docid").write_text("theirs")
+        theirs.mkdir()
+        for name in ("index", "docid"):
+            (theirs / name).write_text("theirs")
         return write_index(*options, **more)
 
-    with monkeypatch.context() as patched, pytest.raises(TourError, match="already contains an index; add --overwrite"):
-        patched.setattr(indexing, "write_index", build_while_another_index_appears)
-        index.main(flags(tiny, corpus, folder))
-    assert content(folder) == {"index": b"theirs", "docid": b"theirs"}
-    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index", "index.partial"}
-    index.main(flags(tiny, corpus, folder, "--overwrite"))  # with the vectors that are there
-    assert (folder / "docid").read_text().split()[-1] == "d19"
+    theirs = tmp_path / "theirs"
+    monkeypatch.setattr(indexing, "write_index", build_while_another_index_appears)
+    with pytest.raises(TourError, match="already contains an index; add --overwrite"):
+        index.main(flags(tiny, corpus, theirs))
+    assert content(theirs) == {"index": b"theirs", "docid": b"theirs"}
 
 
-def test_a_folder_of_other_files_is_never_replaced(tiny, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus.jsonl", 3)
-    for folder, overwrite in ((tmp_path, []), (tmp_path, ["--overwrite"]), (corpus, ["--overwrite"])):
-        with pytest.raises(TourError, match=r"not an index|is a file"):
-            index.main(flags(tiny, corpus, folder, *overwrite))
-    assert corpus.exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (["--max-length", 8], "max_length was 256, now 8"),
-        (["--pooling", "mean"], "pooling was 'cls', now 'mean'"),
-        (["--fields", "text"], "fields was"),
-        ("corpus", "corpus_sha256 was"),
-    ],
-)
-def test_other_settings_do_not_resume(tiny, tmp_path, no_build, change, message):
+def test_other_settings_do_not_resume(tiny, tmp_path, no_build):
     corpus = write_corpus(tmp_path / "corpus.jsonl", 20)
     with no_build:
         index.main(flags(tiny, corpus, tmp_path / "index"))
-    if change == "corpus":
-        change = []
-        corpus.write_text(corpus.read_text().replace("d7", "x7"))
-    with pytest.raises(TourError, match=f"{message}.*delete"):
-        index.main(flags(tiny, corpus, tmp_path / "index", *change))
+    changes = {"--max-length 8": "max_length was 256, now 8", "--fields text": "fields was", "": "corpus_sha256 was"}
+    for change, message in changes.items():
+        if not change:
+            corpus.write_text(corpus.read_text().replace("d7", "x7"))
+        with pytest.raises(TourError, match=f"{message}.* delete"):
+            index.main(flags(tiny, corpus, tmp_path / "index", *change.split()))
 
 
 VECTORS = np.float32([[1, 2], [3, 4]])
@@ -141,6 +120,21 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path):
         assert vectors_of(second) == [[1, 2], [3, 4], [5, 6]]
     with unfinished(tmp_path) as third:
         assert third.done == 3 and (tmp_path / "p" / "docid").read_text() == "a\nb\nc\n"
+
+
+@pytest.mark.parametrize("content", ["{", "[1]"])
+@pytest.mark.parametrize("name", ["chunks", "settings.json"])
+def test_damaged_work_is_refused_and_stays(tmp_path, content, name):
+    with unfinished(tmp_path) as first:
+        first.append(["a", "b"], vectors=VECTORS)
+    file = tmp_path / "p" / name
+    before = file.read_text()
+    file.write_text(f"{content}\n")
+    with pytest.raises(TourError, match=f"{tmp_path}/p.* delete"):
+        unfinished(tmp_path)
+    file.write_text(before)
+    with unfinished(tmp_path) as second:
+        assert second.done == 2
 
 
 def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, interrupt):

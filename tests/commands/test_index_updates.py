@@ -140,35 +140,26 @@ def test_other_kinds_keep_the_vectors_of_what_stays(tiny, tmp_path, kind):
     assert all(after.search(after.reconstruct(62)[None], 8)[1][0] >= 0)
 
 
-def test_documents_keep_their_other_fields_and_a_tsv_becomes_json(tiny, tmp_path):
+def test_a_tsv_becomes_json(tiny, tmp_path):
     (tmp_path / "first.tsv").write_text("1\tone\n2\ttwo\n")
-    common = {"index": str(tmp_path / "index"), "threads": 1}
-    build_index(IndexRequest(corpus=tmp_path / "first.tsv", encoder=tiny, **common))
-    (tmp_path / "add.jsonl").write_text('{"_id": "3", "text": "three", "year": 2020}')
-    build_index(IndexRequest(corpus=tmp_path / "first.tsv", add=tmp_path / "add.jsonl", **common))
+    common = {"corpus": tmp_path / "first.tsv", "index": str(tmp_path / "index"), "threads": 1}
+    build_index(IndexRequest(encoder=tiny, **common))
+    build_index(IndexRequest(add=write(tmp_path / "add.jsonl", {"3": "three"}), **common))
     lines = (tmp_path / "index" / "corpus.jsonl").read_text().splitlines()
-    assert json.loads(lines[0]) == {"_id": "1", "text": "one"} and json.loads(lines[2])["year"] == 2020
+    assert json.loads(lines[0]) == {"_id": "1", "text": "one"} and json.loads(lines[2])["year"] == 5
 
 
-@pytest.mark.parametrize(
-    ("owner", "name", "documents_then"), [(IndexUpdate, "write", 50), (PartialFolder, "discard", 78)]
-)
-def test_an_interrupted_change_is_finished_by_the_same_command(
-    tiny, tmp_path, monkeypatch, encoded, owner, name, documents_then
-):
+@pytest.mark.parametrize(("owner", "name", "then"), [(IndexUpdate, "write", 50), (PartialFolder, "discard", 78)])
+def test_an_interrupted_change_is_finished_by_the_same_command(tiny, tmp_path, interrupt, encoded, owner, name, then):
     """Before the new folder takes the place of the old one, and just after that."""
-
-    def end(*_, **__):
-        raise SystemExit
-
     random = Random(5)
     twin = Twin(tmp_path, tiny, documents(random, 50), **FLAT)
     request = twin.request(documents(random, 30, "new"), ["d1", "d2"])
     encoded.clear()
-    with monkeypatch.context() as patched, pytest.raises(SystemExit):
-        patched.setattr(owner, name, end)
+    interrupt(owner, name, 1)
+    with pytest.raises(KeyboardInterrupt):
         build_index(request)
-    assert len(read_index_files(tmp_path / "index")[1]) == documents_then
+    assert len(read_index_files(tmp_path / "index")[1]) == then
     build_index(request)
     assert sum(encoded) == 32  # each new document once, and a probe by each command
     twin.check()

@@ -64,67 +64,45 @@ def test_other_formats_are_joined_too(request_, tmp_path):
     assert (tmp_path / "other").read_bytes() == (tmp_path / "run.trec").read_bytes()
 
 
-def test_shards_that_were_moved_keep_their_other_files_beside_them(request_, tmp_path):
+def refused(word, *shards, **output):
+    with pytest.raises(TourError, match=word):
+        merge(MergeRequest(shards=shards, **output))
+
+
+def test_files_beside_shards_that_were_moved_are_found_and_only_those_that_they_wrote(request_, tmp_path):
     search(request_)
-    expected = contents(tmp_path)
-    shards = searched(request_, 2)
-    moved = tmp_path / "moved"
+    expected, moved = contents(tmp_path), tmp_path / "moved"
+    shards = [str(moved / os.path.basename(shard)) for shard in searched(request_, 2)]
     moved.mkdir()
     for path in list(tmp_path.glob("*shard-*")):
         path.rename(moved / path.name)
     for name in FILES:
         (tmp_path / name).unlink()
-    shards = [str(moved / os.path.basename(shard)) for shard in shards]
     merge(MergeRequest(shards=shards))
     assert contents(tmp_path) == expected
-    (moved / "run.jsonl.shard-2-of-2").unlink()
-    with pytest.raises(TourError, match=r"run.jsonl.shard-2-of-2 is not there"):
-        merge(MergeRequest(shards=shards))
+    for name in ("run.jsonl.shard-2-of-2", "vectors.shard-2-of-2/embedding.pkl"):
+        content = (moved / name).read_bytes()
+        (moved / name).write_bytes((moved / name.replace("2-of", "1-of")).read_bytes())
+        refused(r"is not the --[a-z-]+ that the shard .*search again with --shard 2/2", *shards)
+        (moved / name).unlink()
+        refused(f"{name.split('/')[0]} is not there", *shards)
+        (moved / name).write_bytes(content)
     assert contents(tmp_path) == expected
 
 
-@pytest.fixture
-def moved(request_, tmp_path):
-    """Two run files and their records, alone in a folder; the trace has the name of the run, in another folder."""
-    request_ = replace(request_, trace=tmp_path / "traces" / "run.trec")
+def test_the_run_and_the_trace_are_never_taken_for_one_another(request_, tmp_path):
     (tmp_path / "traces").mkdir()
-    shards = searched(request_, 2)
-    (tmp_path / "moved").mkdir()
-    for shard in shards:
-        for path in (shard, record_path(shard)):
-            os.rename(path, tmp_path / "moved" / os.path.basename(path))
-    return [str(tmp_path / "moved" / os.path.basename(shard)) for shard in shards]
-
-
-def test_the_run_and_the_trace_are_never_taken_for_one_another(moved, tmp_path):
-    with pytest.raises(TourError, match=r"traces/run.trec is the --trace"):
-        merge(MergeRequest(shards=moved, output=str(tmp_path / "traces" / "run.trec")))
+    shards = searched(replace(request_, trace=tmp_path / "traces" / "run.trec"), 2)
+    refused("traces/run.trec is the --trace", *shards, output=tmp_path / "traces" / "run.trec")
     (tmp_path / "traces").rename(tmp_path / "elsewhere")
-    with pytest.raises(TourError, match=r"run.trec.shard-1-of-2 is not there, or is not the --trace"):
-        merge(MergeRequest(shards=moved))
+    refused("run.trec.shard-1-of-2 is not there, or is not the --trace", *shards)
     assert not (tmp_path / "run.trec").exists() and not (tmp_path / "traces").exists()
-
-
-@pytest.mark.parametrize("place", ["traces/run.trec.shard-2-of-2", "vectors.shard-2-of-2/embedding.pkl"])
-def test_other_files_than_the_shard_wrote_are_refused(moved, tmp_path, place):
-    content = (tmp_path / place).read_bytes()
-    (tmp_path / place).write_bytes((tmp_path / place.replace("2-of", "1-of")).read_bytes())
-    with pytest.raises(TourError, match=r"is not the --[a-z-]+ that the shard .*search again with --shard 2/2"):
-        merge(MergeRequest(shards=moved))
-    assert not (tmp_path / "run.trec").exists() and not (tmp_path / "traces" / "run.trec").exists()
-    (tmp_path / place).write_bytes(content)
-    assert merge(MergeRequest(shards=moved)).output.exists()
 
 
 def test_shards_that_do_not_make_a_whole_are_refused(request_, tmp_path):
     one, two, three = searched(request_, 3)
     whole, record = str(search(request_).output), tmp_path / "damaged.json"
     (tmp_path / "damaged").write_text("")
-
-    def refused(word, *shards):
-        with pytest.raises(TourError, match=word):
-            merge(MergeRequest(shards=shards))
-
     refused("^shard 1, 3 of 3 is missing", two)
     refused("are both shard 2/3", one, two, two, three)
     refused("differ in the number of shards", one, *searched(request_, 2), two, three)
@@ -155,8 +133,7 @@ def test_foreign_shards_are_refused(request_, tmp_path, monkeypatch, changes, di
     (tmp_path / "other.tsv").write_text((tmp_path / "topics.tsv").read_text().replace("q6", "q9"))
     both = [request_, replace(request_, **changes)]
     shards = [str(search(replace(each, shard=f"{i}/2")).output) for i, each in enumerate(both, start=1)]
-    with pytest.raises(TourError, match=f"are shards of different searches: they differ in {difference}."):
-        merge(MergeRequest(shards=shards))
+    refused(f"are shards of different searches: they differ in {difference}.", *shards)
     assert not (tmp_path / "run.trec").exists()
 
 

@@ -21,7 +21,7 @@ from tour_pyserini.data.records import record_path
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 
-ray = pytest.importorskip("ray")
+ray, psutil = pytest.importorskip("ray"), pytest.importorskip("psutil")
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
@@ -75,16 +75,13 @@ def labels(path):
         return connection.execute("SELECT key, logit FROM scores ORDER BY key").fetchall()
 
 
-def what_was_found(run):
-    return json.loads(record_path(run).read_text())["found"]
-
-
 def assert_same_files(tmp_path):
     for name in ("{}.trec", "{}.jsonl", "{}/embedding.pkl"):
         one, other = ((tmp_path / name.format(word)).read_bytes() for word in ("one", "ray"))
         assert one == other and one
-    found = what_was_found(tmp_path / "one.trec")
-    assert found == what_was_found(tmp_path / "ray.trec") and found["order"] == "exact"
+    records = [json.loads(record_path(tmp_path / f"{word}.trec").read_text()) for word in ("one", "ray")]
+    assert records[0]["found"] == records[1]["found"] and records[0]["found"]["order"] == "exact"
+    assert labels(tmp_path / "one.sqlite") == labels(tmp_path / "ray.sqlite")
 
 
 def test_workers_write_the_bytes_of_one_process(cluster, request_, tmp_path):
@@ -92,29 +89,35 @@ def test_workers_write_the_bytes_of_one_process(cluster, request_, tmp_path):
     assert_same_files(tmp_path)
     counts = [{**asdict(summary.costs), "seconds": None} for summary in (one, other)]
     assert counts[0] == counts[1] and counts[0]["scored"] > 20
-    assert labels(tmp_path / "one.sqlite") == labels(tmp_path / "ray.sqlite")
     # All labels are there: none is bought again.
     assert search(spread(request_, tmp_path)).costs.scored == 0
 
 
-def test_killed_workers_change_nothing(cluster, request_, tmp_path):
+def test_killed_workers_change_nothing_and_a_batch_that_always_kills_them_is_given_up(
+    cluster, request_, tmp_path, monkeypatch
+):
     search(request_)
-    (tmp_path / "deaths").mkdir()
-    search(spread(request_, tmp_path, reranker=Dies(str(tmp_path / "deaths"), times=2)))
-    assert len(os.listdir(tmp_path / "deaths")) == 2
+    for name in ("some", "all"):
+        (tmp_path / name).mkdir()
+    search(spread(request_, tmp_path, reranker=Dies(str(tmp_path / "some"), times=2)))
+    assert len(os.listdir(tmp_path / "some")) == 2
     assert_same_files(tmp_path)
-    assert labels(tmp_path / "one.sqlite") == labels(tmp_path / "ray.sqlite")
-
-
-def test_a_batch_that_always_kills_its_worker_is_given_up(cluster, request_, tmp_path, monkeypatch):
     monkeypatch.setattr(ray_searching, "DEATHS", 0)
-    (tmp_path / "deaths").mkdir()
+    failing = {
+        "reranker": Dies(str(tmp_path / "all"), times=99),
+        "cache": None,
+        "no_cache": True,
+        "output": "died.trec",
+    }
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(TourError, match=r"workers died 1 times while they searched the topics 'q0' to 'q1' "):
-        search(spread(request_, tmp_path, reranker=Dies(str(tmp_path / "deaths"), times=99)))
-    assert not list(tmp_path.glob("ray.trec*")) and not (tmp_path / "ray.jsonl").exists()
+        search(spread(request_, tmp_path, **failing))
+    assert not list(tmp_path.glob("died.trec*"))
 
 
-def test_what_is_wrong_in_a_worker_is_one_sentence(cluster, request_, tmp_path):
+def test_what_is_wrong_in_a_worker_is_one_sentence_and_so_is_a_cluster_that_is_too_small(cluster, request_, tmp_path):
+    with pytest.raises(TourError, match=r"has room for 2 workers with 1 processors each, not for 3; change"):
+        search(spread(request_, tmp_path, ray_workers=3))
     corpus = tmp_path / "corpus.jsonl"
     lines = [line for line in corpus.read_text().splitlines(keepends=True) if not line.startswith('{"_id": "d1')]
     corpus.write_text("".join(lines))
@@ -122,25 +125,17 @@ def test_what_is_wrong_in_a_worker_is_one_sentence(cluster, request_, tmp_path):
         search(spread(request_, tmp_path))
 
 
-def test_more_workers_than_processors_are_refused(cluster, request_, tmp_path):
-    with pytest.raises(TourError, match=r"has room for 2 workers with 1 processors each, not for 3; change"):
-        search(spread(request_, tmp_path, ray_workers=3))
-
-
 def test_shards_can_be_searched_by_ray(cluster, request_, tmp_path):
     runs = [search(replace(each, shard="2/2")).output for each in (request_, spread(request_, tmp_path))]
     assert runs[0].read_bytes() == runs[1].read_bytes()
 
 
-def test_the_address_of_a_client_and_of_nobody_are_refused(request_, tmp_path):
+def test_an_address_where_nobody_is_and_a_missing_package_are_said(request_, tmp_path, monkeypatch):
     if ray.is_initialized():
         ray.shutdown()
     for address in ("ray://head:10001", "127.0.0.1:1"):
         with pytest.raises(TourError, match=f"no Ray cluster can be reached at {address} "):
             search(spread(request_, tmp_path, ray=address))
-
-
-def test_without_the_package_the_extra_is_named(request_, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "tour_pyserini.ray_search")
     with pytest.raises(TourError, match=r"pip install \"tour_pyserini\[ray\]\""):
@@ -169,26 +164,14 @@ def test_an_interrupted_command_leaves_no_process_and_no_file(saved, tmp_path, n
     assert command.returncode == 128 + number
     assert "run the same command again to continue" in message and "Traceback" not in message
     assert not list(tmp_path.glob("run.trec*"))
-    deadline = time.monotonic() + 90  # Ray's own agents look every few seconds whether their node lives
-    while any(is_running(process) for process in processes) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(is_running(process) for process in processes)
+    psutil.wait_procs(processes, timeout=90)  # Ray's own agents look every few seconds whether their node lives
+    assert not [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
 def started_by(ancestor, name):
     """Processes whose command begins with `name`, among all that a process has started."""
-    children = Path(f"/proc/{ancestor}/task/{ancestor}/children")
     found = []
-    for child in children.read_text().split() if children.exists() else []:
-        if Path(f"/proc/{child}/cmdline").read_text().startswith(name):
-            found.append(int(child))
-        found += started_by(child, name)
+    for process in psutil.Process(ancestor).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found += [process] if " ".join(process.cmdline()).startswith(name) else []
     return found
-
-
-def is_running(process):
-    """Whether a process lives; one that has ended and waits to be collected does not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -8,11 +8,11 @@ import time
 import pytest
 from running_service import RunningService, running_service
 from test_imports import CODE
-from test_search import Case, cache  # noqa: F401 (a fixture)
+from test_search import Case
 
 from tour_pyserini import TourError
 
-pytestmark = pytest.mark.usefixtures("cache")
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 # Every query is a batch, so that its labels are kept at once.
@@ -23,21 +23,6 @@ SETTINGS = {"backend": None, "batch_size": 1, "depth": 10, "hits": 20}
 def case(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     return Case(tmp_path, "default")
-
-
-@pytest.fixture(scope="module")
-def service():
-    with running_service() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory):
-    """The run of a search that nothing interrupts, and its number of requests."""
-    with running_service() as running, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("NO_PROXY", "127.0.0.1")
-        case = Case(tmp_path_factory.mktemp("uninterrupted"), running.url("tei/rerank"))
-        return case.run("--no-cache", **SETTINGS), running.counts()["/tei/rerank"]
 
 
 def start(case, reranker, **more):
@@ -71,31 +56,28 @@ def test_the_same_run_as_with_the_local_model_to_the_byte(case, tmp_path):
             assert (found["dialect"], found["scores"]) == (path.partition("/")[0], "raw")
 
 
-def test_a_search_that_asks_a_service_loads_no_model(case, service, tmp_path):
-    modules = tmp_path / "modules.json"
-    words = case.flags(reranker=service.url("tei/rerank"), backend=None)
-    command = [sys.executable, "-c", CODE, str(modules), "tour_pyserini.search", *words]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
-    assert not {"torch", "transformers", "onnxruntime", "pyserini"} & set(json.loads(modules.read_text()))
-
-
 @pytest.mark.parametrize("killed", ["service", "search"])
-def test_the_next_search_continues_from_the_cache_whichever_of_the_two_is_killed(case, uninterrupted, killed):
-    expected, total = uninterrupted
-    first = RunningService()
-    process = start(case, first.url("slow/tei/rerank?retries=1"))
-    wait_for_requests(first, "/slow/tei/rerank", 14)
-    (first if killed == "service" else process).kill()
-    said, code = finish(process)
-    if killed == "service":
-        assert code == 2 and f"error: the service http://127.0.0.1:{first.port}/slow/tei" in said.splitlines()[-1]
-    first.kill()
-    assert not case.output.exists()
+def test_the_next_search_continues_from_the_cache_whichever_of_the_two_is_killed(case, tmp_path, killed):
     with running_service() as second:
-        said, code = finish(start(case, second.url("tei/rerank")))
-        assert code == 0, said
+        expected = case.run("--no-cache", reranker=second.url("tei/rerank"), **SETTINGS)
+        total = second.counts()["/tei/rerank"]
+        case.output.unlink()
+        first = RunningService()
+        process = start(case, first.url("slow/tei/rerank?retries=1"))
+        wait_for_requests(first, "/slow/tei/rerank", 14)
+        (first if killed == "service" else process).kill()
+        said, code = finish(process)
+        if killed == "service":
+            assert code == 2 and f"error: the service http://127.0.0.1:{first.port}/slow/tei" in said.splitlines()[-1]
+        first.kill()
+        assert not case.output.exists()
+        modules = tmp_path / "modules.json"
+        words = case.flags(reranker=second.url("tei/rerank"), **SETTINGS)
+        command = [sys.executable, "-c", CODE, str(modules), "tour_pyserini.search", *words]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
         assert case.output.read_text() == expected
-        assert 0 < second.counts()["/tei/rerank"] < total - 4
+        assert 0 < second.counts()["/tei/rerank"] - total < total - 4
+    assert not {"torch", "transformers", "onnxruntime", "pyserini"} & set(json.loads(modules.read_text()))
 
 
 def test_a_chat_model_is_not_paid_twice_and_the_record_says_what_it_took(case, tmp_path, capsys):

@@ -12,7 +12,7 @@ QUERIES = 16
 
 
 @pytest.fixture
-def files(tmp_path, cache_folder):
+def files(tmp_path, own_cache):
     """A collection in which a signal knows the relevant document of each query, and the re-ranker knows nothing."""
     toy = ToyCollection(tmp_path, documents=200, queries=QUERIES)
     (tmp_path / "qrels").write_text("".join(f"{q_id} 0 d{7 * at} 1\n" for at, q_id in enumerate(toy.q_ids)))
