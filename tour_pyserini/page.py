@@ -7,21 +7,15 @@ the query moved.
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, replace
-from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from tour_pyserini.command import run
-from tour_pyserini.core.arrays import Floats
 from tour_pyserini.data import demo_collection
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.query_path import PathRound, QueryPath, write_path_page
+from tour_pyserini.evaluation.query_path import QueryPath, write_path_page
 from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.index import demo_index
-from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import check_output
 
 
@@ -52,17 +46,8 @@ class PageRequest(Request):
     shown: int = option(10, "candidates shown per round", count=True)
 
 
-class _PageSummary(NamedTuple):
-    """What was written: the page, the query's id, its rounds, and whether the page has a map."""
-
-    output: Path
-    qid: str
-    rounds: int
-    has_map: bool
-
-
-def write_page(request: PageRequest) -> _PageSummary:
-    """Write one query path as a self-contained HTML page."""
+def write_page(request: PageRequest) -> QueryPath:
+    """Write one query path as a self-contained HTML page; returns what it shows."""
     if request.topics == "demo":
         request = replace(
             request,
@@ -74,21 +59,10 @@ def write_page(request: PageRequest) -> _PageSummary:
     if not request.corpus:
         raise TourError("--corpus is missing: the page shows the passages.")
     check_output(request.output, [request.trace, request.topics, request.corpus, request.qrels, request.run])
-    path = QueryPath.read(
-        request.trace, request.topics, request.corpus, qrels=request.qrels, run=request.run, topic=request.topic
-    )
-    vectors = _vectors(path.rounds, request.index)
-    write_path_page(request.output, path, shown=request.shown, vectors=vectors)
-    return _PageSummary(Path(request.output), path.qid, len(path.rounds), vectors is not None)
-
-
-def _vectors(rounds: Sequence[PathRound], index: str | None) -> Mapping[str, Floats] | None:
-    """The vectors of the candidates by docid, if the index has them and the trace has those of the query."""
-    if index is None or rounds[0].query is None:
-        return None
-    docids = list(dict.fromkeys(docid for one in rounds for docid in one.docids))
-    stored = EncodedCorpus(Path(index), docids=docids, dimension=len(rounds[0].query))
-    return dict(zip(docids, stored(np.arange(len(docids))), strict=True))
+    names = ("trace", "topics", "corpus", "qrels", "run", "index", "topic")
+    path = QueryPath.read(**{name: getattr(request, name) for name in names})
+    write_path_page(request.output, path, shown=request.shown)
+    return path
 
 
 EXAMPLE = """example:
@@ -99,8 +73,10 @@ EXAMPLE = """example:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = request_parser("page", PageRequest, description=str(__doc__), epilog=EXAMPLE)
-    done = write_page(PageRequest.from_flags(vars(parser.parse_args(argv))))
-    sys.stderr.write(f"{done.output}: query {done.qid}, {done.rounds} retrievals{'' if done.has_map else ', no map'}\n")
+    request = PageRequest.from_flags(vars(parser.parse_args(argv)))
+    path = write_page(request)
+    told = f"query {path.qid}, {len(path.rounds)} retrievals{'' if path.vectors else ', no map'}"
+    sys.stderr.write(f"{request.output}: {told}\n")
 
 
 if __name__ == "__main__":

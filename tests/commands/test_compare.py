@@ -50,6 +50,8 @@ def test_the_comparison_with_a_baseline_and_the_picture(files, capsys):
         ["one.trec", "RR", "+0.2500", "1", "1", "0", "1.0000", "1.0000"],
     ]
     assert (files / "gains.png").read_bytes().startswith(b"\x89PNG")
+    call("--baseline", "two.trec", "--picture", "gains.pdf")
+    assert (files / "gains.pdf").read_bytes().startswith(b"%PDF-")
 
 
 @pytest.mark.parametrize(
@@ -137,13 +139,13 @@ def test_a_warning_for_runs_that_were_not_judged(files, caplog, qrels, warnings)
 
 
 def test_a_report_is_its_text_and_shows_its_tables_in_notebooks(files):
-    (files / "one.trec").rename(files / "<one>")
-    given = {"qrels": "qrels.tsv", "runs": ["<one>", "two.trec"], "measures": ["RR"]}
+    (files / "one.trec").rename(files / "<$one$>")
+    given = {"qrels": "qrels.tsv", "runs": ["<$one$>", "two.trec"], "measures": ["RR"]}
     shown = {"show": 1, "topics": "topics.jsonl", "corpus": "corpus.jsonl"}
     request = CompareRequest(**given, **shown, baseline="two.trec")
     found, html = compare_runs(request), compare_runs(request)._repr_html_()
     assert isinstance(found, str) and found.startswith("run ") and "<svg" not in found
-    assert html.count("<table>") == 2 and "&lt;one&gt;" in html and "<one>" not in html and "<b>ball" not in html
+    assert html.count("<table>") == 2 and "&lt;$one$&gt;" in html and "<$one$>" not in html and "<b>ball" not in html
     assert "1 won, 1 tied, 0 lost, mean +0.2500" in found.figure and html.endswith(found.figure)
     markdown = compare_runs(replace(request, format="markdown"))
     assert markdown.startswith("| run |") and markdown._repr_html_() == html

@@ -104,7 +104,7 @@ def recorded_in(path):
 
 def test_a_path_is_told_in_the_events_of_the_service(tmp_path):
     vectors = {"a": np.array([1.0, 0.0]), "b": np.array([0.0, 1.0]), "c<": np.array([0.6, 0.8])}
-    write_path_page(tmp_path / "page", QueryPath("q", "why", ROUNDS, TEXTS, final=FINAL), shown=2, vectors=vectors)
+    write_path_page(tmp_path / "page", QueryPath("q", "why", ROUNDS, TEXTS, (), FINAL, vectors), shown=2)
     first, second, last = (event["data"] for event in recorded_in(tmp_path / "page")["events"])
     assert (first["name"], second["name"], last["name"]) == ("First retrieval", "After 1 update", "Final list")
     shared = {"bought": True, "rank_before": None, "similarity_before": None}
@@ -210,7 +210,7 @@ def test_a_trace_with_vectors_gives_a_map(tmp_path, own_cache):
     config, reranker = TourConfig("soft"), HashReranker()
     search(SearchRequest(**given, **made, trace_vectors=True, config=config, reranker=reranker, no_cache=True))
     del given["encoded_queries"]
-    assert write_page(PageRequest(**given, trace=made["trace"], output=str(tmp_path / "a.html"))).has_map
+    assert write_page(PageRequest(**given, trace=made["trace"], output=str(tmp_path / "a.html"))).vectors
     for event in recorded_in(tmp_path / "a.html")["events"]:
         told = event["data"]
         assert len(told["map"]["queries"]) == told["t"] + 1

@@ -3,7 +3,6 @@
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -146,8 +145,7 @@ def t_p(gained: np.ndarray) -> float:
         return float(stats.ttest_1samp(gained, 0.0).pvalue)
 
 
-TESTS: Mapping[str, Callable[[np.ndarray], float]] = MappingProxyType({"randomisation": _randomisation_p, "t": t_p})
-TITLES: Mapping[str, str] = MappingProxyType({"randomisation": "paired randomisation test", "t": "paired t test"})
+TESTS: Mapping[str, Callable[[np.ndarray], float]] = {"randomisation": _randomisation_p, "t": t_p}
 
 
 class BaselineComparison(NamedTuple):

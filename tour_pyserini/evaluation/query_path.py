@@ -22,6 +22,7 @@ from tour_pyserini.data.runs import best_first, read_run
 from tour_pyserini.data.texts import first_words, one_line_parts, open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
+from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import atomic_write
 
 _Path = str | os.PathLike[str]
@@ -66,6 +67,7 @@ class QueryPath:
         texts: docid to passage.
         relevant: docids judged relevant.
         final: docids and scores of the list that the search returned, best first.
+        vectors: docid to vector [d] of every candidate, for the map; the rounds have the query vectors then.
     """
 
     qid: str
@@ -74,6 +76,7 @@ class QueryPath:
     texts: Mapping[str, str]
     relevant: Set[str] = frozenset()
     final: Sequence[tuple[str, float]] = ()
+    vectors: Mapping[str, Floats] | None = None
 
     @classmethod
     def read(
@@ -84,9 +87,12 @@ class QueryPath:
         *,
         qrels: _Path | None = None,
         run: _Path | None = None,
+        index: _Path | None = None,
         topic: str | None = None,
     ) -> Self:
         """The path of a topic of a trace; if none is named, that of the query whose relevant passage climbed most.
+
+        An index with exact vectors gives those of the candidates, if the trace has those of the query.
 
         Raises:
             TourError: if one of the files does not have it.
@@ -108,7 +114,12 @@ class QueryPath:
         if run and not hits:
             raise TourError(f"{run} has no hits of the query {qid!r}; give the run of the same search as the trace.")
         final = [(hit.doc_id, hit.score) for hit in hits]
-        return cls(qid, queries[qid], paths[qid], open_texts(corpus), relevant.get(qid, set()), final)
+        vectors = None
+        if index and (first := paths[qid][0].query):
+            docids = list(dict.fromkeys(docid for one in paths[qid] for docid in one.docids))
+            stored = EncodedCorpus(Path(index), docids=docids, dimension=len(first))
+            vectors = dict(zip(docids, stored(np.arange(len(docids))), strict=True))
+        return cls(qid, queries[qid], paths[qid], open_texts(corpus), relevant.get(qid, set()), final, vectors)
 
 
 def _read_rounds(trace: _Path) -> dict[str, list[PathRound]]:
@@ -252,7 +263,7 @@ def _unit(vectors: Floats) -> Floats:
     return vectors.astype(np.float64) / np.where(lengths > 0, lengths, 1.0)
 
 
-def _events(path: QueryPath, shown: int, vectors: Mapping[str, Floats] | None) -> Iterator[dict[str, Any]]:
+def _events(path: QueryPath, shown: int) -> Iterator[dict[str, Any]]:
     """The event `round` for each round of a path, and one for the final list.
 
     A trace tells neither times nor the scores that rank a list: these fields of the service's messages are left out,
@@ -271,8 +282,8 @@ def _events(path: QueryPath, shown: int, vectors: Mapping[str, Floats] | None) -
             [docid for docid, _ in path.final] if is_final else one.docids,
             labels,
             t=t,
-            query=np.asarray(one.query) if vectors else None,
-            vectors=vectors,
+            query=np.asarray(one.query) if path.vectors else None,
+            vectors=path.vectors,
             similarities=dict(zip(one.docids, one.similarities, strict=False)),
         )
         del told["candidates"][shown:]
@@ -283,26 +294,13 @@ def _events(path: QueryPath, shown: int, vectors: Mapping[str, Floats] | None) -
         yield {"event": "round", "data": told | {"costs": {"labels": len(labels), "updates": t}}}
 
 
-def write_path_page(
-    output: str | os.PathLike[str],
-    path: QueryPath,
-    *,
-    shown: int = 10,
-    vectors: Mapping[str, Floats] | None = None,
-) -> None:
-    """Write the path of a query as a self-contained HTML page.
-
-    Args:
-        output: the page.
-        path: what it shows.
-        shown: candidates per list.
-        vectors: docid to vector [d] of every candidate, for the map; the rounds have the query vectors then.
-    """
+def write_path_page(output: _Path, path: QueryPath, *, shown: int = 10) -> None:
+    """Write the path of a query as a self-contained HTML page, with so many candidates per list."""
     docids = dict.fromkeys(docid for one in path.rounds for docid in one.docids)
     docids |= dict.fromkeys(docid for docid, _ in path.final[:shown])
     recorded = {
         "query": path.query,
-        "events": list(_events(path, shown, vectors)),
+        "events": list(_events(path, shown)),
         "relevant": sorted(path.relevant),
         "texts": {docid: path.texts[docid] for docid in docids},
     }
@@ -315,16 +313,11 @@ def _as_page(recorded: Mapping[str, Any]) -> str:
     style, script = _read("page.css"), _one_module("main.js", set())
     # "<" could end the element; JSON may write it as an escape.
     data = json.dumps(recorded, ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    page = _read("index.html")
-    for old, new in (
-        ('<link rel="stylesheet" href="page.css">', f"<style>{style}</style>"),
-        (
-            '<script type="module" src="main.js"></script>',
-            f'<script type="application/json" id="recorded">{data}</script>\n<script type="module">{script}</script>',
-        ),
-    ):
-        before, _, after = page.partition(old)
-        page = before + new + after
+    page = _read("index.html").replace('<link rel="stylesheet" href="page.css">', f"<style>{style}</style>")
+    page = page.replace(
+        '<script type="module" src="main.js"></script>',
+        f'<script type="application/json" id="recorded">{data}</script>\n<script type="module">{script}</script>',
+    )
     return _POLICY.sub(
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
         "require-trusted-types-for 'script'",

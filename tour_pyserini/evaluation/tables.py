@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from html import escape
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import first_words
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer
-from tour_pyserini.evaluation.paired_tests import TITLES, BaselineComparison, gains
+from tour_pyserini.evaluation.paired_tests import BaselineComparison, gains
 
 if TYPE_CHECKING:
     from ir_measures import Qrel
@@ -120,9 +119,8 @@ def _as_csv(table: Table) -> str:
     return pandas.DataFrame(body, columns=list(head)).to_csv(index=False, lineterminator="\n").rstrip("\n")
 
 
-FORMATS: Mapping[str, Callable[[Table], str]] = MappingProxyType(
-    {"text": as_text, "markdown": _as_markdown, "latex": _as_latex, "csv": _as_csv}
-)
+_Format = Callable[[Table], str]
+FORMATS: Mapping[str, _Format] = {"text": as_text, "markdown": _as_markdown, "latex": _as_latex, "csv": _as_csv}
 
 
 def means_table(runs: Sequence[MeasuredRun]) -> Table:
@@ -142,7 +140,7 @@ def means_table(runs: Sequence[MeasuredRun]) -> Table:
 def comparison_table(comparisons: Sequence[BaselineComparison], baseline: str, *, test: str, alpha: float) -> Table:
     """A row per run and measure: difference, wins, ties, losses, p, Holm's p, and a star if that is at most alpha."""
     count = f"{len(comparisons)} comparison{'s' if len(comparisons) > 1 else ''}"
-    title = f"Against {baseline}: {TITLES[test]}, Holm's correction over {count}; * at {alpha:g}"
+    title = f"Against {baseline}: paired {test} test, Holm's correction over {count}; * at {alpha:g}"
     head = ["run", "measure", "difference", "wins", "ties", "losses", "p", "p (Holm)", "significant"]
     body = [
         [

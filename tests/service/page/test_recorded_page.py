@@ -24,8 +24,8 @@ FINAL = [("d3", 6.0), ("d2", 4.0), ("d1", 1.0)]
 def file(tmp_path):
     random = np.random.default_rng(5)
     vectors = {docid: random.normal(size=3) for docid in TEXTS}
-    path = QueryPath("q", f"why {HOSTILE}", ROUNDS, TEXTS, {"d3"}, FINAL)
-    write_path_page(tmp_path / "page.html", path, vectors=vectors)
+    path = QueryPath("q", f"why {HOSTILE}", ROUNDS, TEXTS, {"d3"}, FINAL, vectors)
+    write_path_page(tmp_path / "page.html", path)
     return tmp_path / "page.html"
 
 
