@@ -201,16 +201,19 @@ def wrap_cross_encoder(model: Any, options: Options) -> Reranker | None:
         return None
     identity = _fingerprint(model)
     name = str(getattr(getattr(model, "config", None), "name_or_path", "") or "CrossEncoder")
-    reason = "it is no classifier of pairs of texts in float32 on a cpu"
-    if identity is not None and _is_plain_classifier(model):
+    if identity is not None and _is_plain_classifier(model) and runs_on_onnx(options):
+        tokens, fill = _Tokens(model), {"input_ids": model.tokenizer.pad_token_id or 0}
         try:
-            if runs_on_onnx(options):
-                return _run_on_onnx(model, identity, options, name=name)
-            reason = "ONNX Runtime is not installed, or torch is faster on this processor"
+            graph = exported_graph(lambda: _copied_network(model), tokens.rows(PROBES), fill, [], model=identity)
+            own = fingerprint("cross-encoder", [], model=identity, backend="onnx")
+            return LocalReranker(name, own, tokens, OnnxRunner(graph, options), options)
         except GraphError as error:
-            reason = str(error)
-    log.info("the re-ranker %s is run by sentence-transformers: %s", name, reason)
+            log.info("the re-ranker %s is run by sentence-transformers: %s", name, error)
     return _LibraryCrossEncoder(model, name=name, fingerprint=identity, options=options)
+
+
+def _copied_network(model: Any) -> Any:
+    return copy.deepcopy(model[0].auto_model).eval()
 
 
 def _is_plain_classifier(model: Any) -> bool:
@@ -223,15 +226,6 @@ def _is_plain_classifier(model: Any) -> bool:
         and not getattr(model.tokenizer, "chat_template", None)
         and (str(model.device), str(getattr(network, "dtype", ""))) == ("cpu", "torch.float32")
     )
-
-
-def _run_on_onnx(model: Any, identity: str, options: Options, *, name: str) -> LocalReranker:
-    tokens, fill = _Tokens(model), {"input_ids": model.tokenizer.pad_token_id or 0}
-    graph = exported_graph(
-        lambda: copy.deepcopy(model[0].auto_model).eval(), tokens.rows(PROBES), fill, [], model=identity
-    )
-    own = fingerprint("cross-encoder", [], model=identity, backend="onnx")
-    return LocalReranker(name, own, tokens, OnnxRunner(graph, options), options)
 
 
 class _Tokens:
@@ -324,8 +318,7 @@ def _load_by_library(folder: Path, options: Options, *, name: str) -> _LibraryCr
     modules = read_modules(folder)
     _refuse_bi_encoder(folder, modules, name)
     weights = folder / next((module["path"] for module in modules), "")
-    checkpoint = Checkpoint(weights, options)
-    checkpoint.length = min(checkpoint.length, _declared_length(folder))
+    checkpoint = Checkpoint(weights, options, longest=_declared_length(folder))
     files = [*checkpoint_files(folder, code=trusted), *module_files(folder)]
     contents = {path.relative_to(folder).as_posix(): content_hash(path) for path in files}
     identity = checkpoint.identify("cross-encoder", [], contents=contents)
