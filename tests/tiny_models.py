@@ -86,16 +86,15 @@ def save_static(folder, *, norm=True):
     return folder
 
 
-def with_code(folder, file):
+def with_code(folder, file, head=""):
     """Let a model of BERT ask for Python code that lies beside it; the code leaves a mark when it runs."""
-    config = json.loads((folder / "config.json").read_text())
-    config["auto_map"] = {"AutoConfig": "payload.PayloadConfig", "AutoModel": "payload.PayloadModel"}
-    (folder / "config.json").write_text(json.dumps(config))
+    classes = {"AutoConfig": "payload.PayloadConfig", f"AutoModel{head}": "payload.PayloadModel"}
+    change_json(folder / "config.json", auto_map=classes)
     (folder / "payload.py").write_text(
         f"open({str(file)!r}, 'w').write('ran')\n"
-        "from transformers import BertConfig, BertModel\n"
-        "class PayloadConfig(BertConfig):\n    pass\n"
-        "class PayloadModel(BertModel):\n    config_class = PayloadConfig\n"
+        f"from transformers import BertConfig, Bert{head or 'Model'} as Bert\n"
+        "class PayloadConfig(BertConfig):\n    model_type = 'payload'\n"
+        "class PayloadModel(Bert):\n    config_class = PayloadConfig\n"
     )
     return folder
 

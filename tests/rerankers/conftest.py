@@ -4,6 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from running_service import running_service
+
+from tour_pyserini.rerankers import chat, remote
+from tour_pyserini.support import http_client
 
 TEXT = "who wrote hamlet is a tragedy by shakespeare the cat sat on mat Query: Document: Relevant: true false"
 WORDS = TEXT.split()
@@ -60,24 +64,32 @@ def onnx_folder(tmp_path, word_tokenizer):
 
 
 @pytest.fixture
-def bert_folder(tmp_path, word_tokenizer, word_ids):
+def bert_folder(tmp_path):
     """Makes a folder with a random BERT cross-encoder."""
-    torch = pytest.importorskip("torch")
-    from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+    pytest.importorskip("torch")
+    from reranker_families import SIZES, classifier
 
-    def make(name="bert", *, labels=1, seed=0, positions=64) -> Path:
-        torch.manual_seed(seed)
-        sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-        more = {"vocab_size": len(word_ids), "max_position_embeddings": positions, "initializer_range": 0.5}
-        config = BertConfig(num_labels=labels, **sizes, **more)
-        folder = tmp_path / name
-        BertForSequenceClassification(config).eval().save_pretrained(folder)
-        marks = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
-        settings = {"tokenizer_object": word_tokenizer, "model_max_length": positions}
-        PreTrainedTokenizerFast(**settings, **marks).save_pretrained(folder)
-        return folder
+    def make(name="bert", *, labels=1, seed=0) -> Path:
+        classifier("bert", labels=labels, seed=seed, **SIZES)(tmp_path / name)
+        return tmp_path / name
 
     return make
+
+
+@pytest.fixture(scope="module")
+def service():
+    """A re-ranking service on loopback."""
+    with running_service() as running:
+        yield running
+
+
+@pytest.fixture
+def http(monkeypatch, own_cache):
+    """No keys, no proxy, and short waits."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    for name in (remote.KEY_VARIABLE, chat.KEY_VARIABLE, chat.OPENAI_KEY_VARIABLE):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
 
 
 @pytest.fixture

@@ -10,25 +10,12 @@ from running_service import running_service
 from tour_pyserini import TourError, load_reranker
 from tour_pyserini.rerankers import chat
 from tour_pyserini.rerankers.score_cache import CachedReranker
-from tour_pyserini.support import http_client
 
 PAIRS = [(f"query {i % 3}", f"passage {'x' * i}") for i in range(12)]
 EXPECTED = [reranker_service.logits(query, [passage])[0] for query, passage in PAIRS]
 
 
-@pytest.fixture(scope="module")
-def service():
-    with running_service() as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch, tmp_path):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
-    for name in (chat.KEY_VARIABLE, chat.OPENAI_KEY_VARIABLE):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
+pytestmark = pytest.mark.usefixtures("http")
 
 
 def load(service, fault="", options="", **more):

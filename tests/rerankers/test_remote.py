@@ -13,24 +13,12 @@ from running_service import running_service
 
 from tour_pyserini import TourError, load_reranker
 from tour_pyserini.rerankers import remote
-from tour_pyserini.support import http_client
 
 PAIRS = [(f"query {i % 5}", f"passage {i % 37}") for i in range(100)]
 EXPECTED = np.array([reranker_service.logits(query, [passage])[0] for query, passage in PAIRS], dtype=np.float64)
 
 
-@pytest.fixture(scope="module")
-def service():
-    with running_service() as running:
-        yield running
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    monkeypatch.delenv(remote.KEY_VARIABLE, raising=False)
-    monkeypatch.setattr(http_client, "FIRST_WAIT", 0.001)
-
+pytestmark = pytest.mark.usefixtures("http")
 
 VLLM = [f"vllm{path}" for path in ("", "/score", "/v1/score", "/rerank", "/v1/rerank", "/v2/rerank")]
 MORE = ["cohere/v1/rerank?model=m&scores=raw", "vllm/score?model=tiny/model", "small/vllm/score?scores=raw"]

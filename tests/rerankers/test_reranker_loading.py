@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tiny_models import change_json, with_code
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import loading
@@ -144,52 +145,21 @@ def test_a_re_ranker_that_is_no_longer_the_same_is_refused_once(onnx_folder, mon
     assert load_reranker_later(folder).fingerprint == "another" != fingerprint
 
 
-CODE = """
-from pathlib import Path
-from transformers import BertConfig, BertForSequenceClassification
-
-Path({witness!r}).write_text("it ran")
-
-class OwnConfig(BertConfig):
-    model_type = "own-bert"
-
-class OwnModel(BertForSequenceClassification):
-    config_class = OwnConfig
-
-    def forward(self, *args, **kwargs):
-        output = super().forward(*args, **kwargs)
-        output.logits = output.logits + 7
-        return output
-"""
-
-
-@pytest.fixture
-def own_code(bert_folder, tmp_path, monkeypatch):
-    """A cross-encoder whose own code adds 7 to its logits."""
-    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
-    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
-    folder = bert_folder("own_code")
-    (folder / "own.py").write_text(CODE.format(witness=str(tmp_path / "witness")))
-    config = json.loads((folder / "config.json").read_text())
-    classes = {"AutoConfig": "own.OwnConfig", "AutoModelForSequenceClassification": "own.OwnModel"}
-    (folder / "config.json").write_text(json.dumps(config | {"model_type": "own-bert", "auto_map": classes}))
-    return folder
-
-
-def test_it_is_refused_unless_it_is_asked_for_and_is_part_of_the_fingerprint(own_code, bert_folder, tmp_path, pairs):
+def test_code_is_refused_unless_it_is_asked_for_and_is_part_of_the_fingerprint(bert_folder, tmp_path, pairs):
     """Also if transformers has similar code."""
-    config = json.loads((own_code / "config.json").read_text())
-    for model_type in ("bert", "own-bert"):
-        (own_code / "config.json").write_text(json.dumps(config | {"model_type": model_type}))
+    mark, expected = tmp_path / "mark", load_reranker(bert_folder()).predict(pairs)
+    folder = with_code(bert_folder("own_code"), mark, head="ForSequenceClassification")
+    for model_type in ("bert", "payload"):
+        change_json(folder / "config.json", model_type=model_type)
         with pytest.raises(TourError, match=r"own_code brings Python code of its own .*--trust-remote-code"):
-            load_reranker(own_code)
-    assert not (tmp_path / "witness").exists()
-    trusted = load_reranker(own_code, trust_remote_code=True)
-    assert (tmp_path / "witness").exists()
-    np.testing.assert_allclose(trusted.predict(pairs), load_reranker(bert_folder()).predict(pairs) + 7, atol=1e-4)
-    with (own_code / "own.py").open("a") as file:
+            load_reranker(folder)
+    assert not mark.exists()
+    trusted = load_reranker(folder, trust_remote_code=True)
+    assert mark.exists()
+    np.testing.assert_allclose(trusted.predict(pairs), expected, atol=1e-4)
+    with (folder / "payload.py").open("a") as file:
         file.write("# changed\n")
-    assert load_reranker(own_code, trust_remote_code=True).fingerprint != trusted.fingerprint
+    assert load_reranker(folder, trust_remote_code=True).fingerprint != trusted.fingerprint
 
 
 DENSE = "sentence_transformers.base.modules.Dense"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psycopg
@@ -16,10 +17,12 @@ from hypothesis import strategies as st
 from postgres_server import PostgresServer
 
 from tour_pyserini.cache import main
+from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers import postgres_scores
 from tour_pyserini.rerankers import score_cache as cache_module
 from tour_pyserini.rerankers.postgres_scores import PostgresScores, without_password
+from tour_pyserini.rerankers.reranker import score_pairs, score_pairs_counted, score_parts
 from tour_pyserini.rerankers.score_cache import CachedReranker, SqliteScores, is_server, open_scores, pair_key
 from tour_pyserini.support.sqlite_cache import Model
 
@@ -166,6 +169,45 @@ def test_bad_scores_are_not_stored_but_those_before_them_are(place):
     with CachedReranker(Fails(), place) as cached, pytest.raises(TourError, match="nan"):
         cached.predict(PAIRS[:100])
     assert count(place) == 64  # two calls with 32 pairs
+
+
+class Titles(Sums):
+    """Scores the length of the title."""
+
+    def reads(self, passage):
+        return "|".join(passage.parts)
+
+    def predict(self, pairs):
+        self.asked.extend(pairs)
+        return [len(passage.parts[0]) for _, passage in pairs]
+
+
+def test_passages_with_the_same_characters_and_other_titles_are_distinct_and_progress_counts_all_pairs(tmp_path):
+    one, other = Passage("a", "b c"), Passage("a b", "c")
+    titles, seen = Titles(), []
+    with CachedReranker(titles, tmp_path / "scores") as cached:
+        cached.on_progress = seen.append
+        pairs = [("q", one), ("q", other), ("q", one), ("r", one)]
+        scores, computed = score_pairs_counted(cached, pairs)
+    assert (scores.tolist(), scores.dtype, computed) == ([1, 3, 1, 1], np.float64, 3)
+    assert titles.asked == [("q", one), ("q", other), ("r", one)]
+    assert sum(seen) == 4
+
+
+@pytest.mark.parametrize("scores", [[1.0], [1.0, 2.0, 3.0], [[1.0, 2.0]], 1.0, None, [0.0, np.nan], [0.0, np.inf]])
+def test_wrong_scores_are_refused(scores):
+    reranker = SimpleNamespace(predict=lambda pairs: scores, name="it")
+    word = "'1'.*'1'" if isinstance(scores, list) and scores[0] == 0.0 else "one number"
+    for ask in (score_pairs, lambda *args: list(score_parts(*args))):
+        with pytest.raises(TourError, match=word):
+            ask(reranker, PAIRS[:2])
+
+
+@pytest.mark.parametrize(("parts", "word"), [([([0], [1.0])], "1 of 2"), ([([0, 1], [1.0, np.nan])], "'1'.*'1'")])
+def test_parts_have_one_finite_score_for_each_pair(parts, word):
+    given = (tuple(map(np.array, part)) for part in parts)
+    with pytest.raises(TourError, match=word):
+        list(score_parts(SimpleNamespace(predict_parts=lambda pairs: given), PAIRS[:2]))
 
 
 def test_scores_are_written_while_others_are_computed(place, monkeypatch):
