@@ -8,6 +8,7 @@ of a pair. The first part of a path is the dialect (`/tei`, `/vllm`, `/cohere`, 
 `http://127.0.0.1:PORT/nan/tei/rerank`. All requests are counted by path at `/counts`; `/model/NAME` renames the model.
 """
 
+import gzip
 import json
 import math
 import re
@@ -129,6 +130,11 @@ class Handler(BaseHTTPRequestHandler):
             time.sleep(0.008 * len(body["texts"]))
         if fault == "busy" and count % 3 != 0:
             return self.reply({"error": "Model is overloaded"}, 429, Retry_After=formatdate(0, usegmt=True))
+        if fault == "packed":
+            bomb = gzip.compress(gzip.compress(b" " * (40 << 20)))
+            return self.reply(bomb, Content_Encoding="gzip, gzip")
+        if fault == "endless":
+            return self.reply(b" " * (33 << 20))
         if fault == "squared" and count % 2:
             return self.reply({"error": "Rate limit"}, 429, Retry_After="\u00b2")
         if fault == "echo":

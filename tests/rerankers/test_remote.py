@@ -155,6 +155,8 @@ def test_a_lie_is_refused(service, fault, path):
         ("broken/tei?retries=1", {}, "2 tries.*out of memory"),
         ("stall/cohere/v1/rerank?model=m&deadline=0.1&retries=0", {}, "within 0.1 seconds"),
         ("later/cohere/rerank?model=m", {}, "86400 seconds"),
+        ("packed/tei", {}, "gzip, gzip"),
+        ("endless/tei", {}, "larger than 32 MiB"),
         ("moved/tei", {}, "elsewhere.example"),
         ("key/tei", {}, "TOUR_PYSERINI_RERANKER_KEY"),
         ("encoder/tei", {}, "no re-ranker"),

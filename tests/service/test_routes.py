@@ -109,7 +109,15 @@ def test_pyserinis_clients_find_their_routes(small, server):
     assert [hit["rank"] for hit in answer["candidates"]] == [1, 2, 3]
     document = {"api": "v1", "index": "letters", "docid": "d7", "doc": {"id": "d7", "contents": small.texts["d7"]}}
     assert server.client.get("/v1/letters/doc/d7").json() == document
-    assert server.client.get("/v1/other/doc/d7").status_code == 404
+    of_1 = server.client.post("/v1/indexes/letters/search", json={"query": query, "hits": 3, "qid": "q3"}).json()
+    assert of_1["query"] == {"qid": "q3", "query_txt": query}
+    assert [(hit["docid"], hit["score"], hit["document_txt"]) for hit in of_1["candidates"]] == shown
+    assert server.client.get("/v1/indexes/letters/documents/d7").json() == document["doc"]
+    assert server.client.get("/v1/indexes/", params={"index_type": "faiss"}).json() == ["letters"]
+    assert server.client.get("/v1/indexes/letters/status").json()["downloaded"] is True
+    for path in ("/v1/other/doc/d7", "/v1/indexes/other/documents/d7", "/v1/indexes/other/status"):
+        assert server.client.get(path).status_code == 404
+    assert server.client.post("/v1/indexes/other/search", json={"query": query}).status_code == 404
 
 
 def test_our_own_client_gets_the_models_scores(small, server):
@@ -152,7 +160,7 @@ def test_labels_are_kept_for_the_next_search(small, server):
     assert first["labels"] == first["scored"] == again["labels"] > 0 and again["scored"] == 0
 
 
-SEARCH, RERANK = "/search", "/rerank"
+SEARCH, PYSERINI, RERANK = "/search", "/v1/indexes/letters/search", "/rerank"
 WRONG = {
     "an empty query": (SEARCH, {"query": ""}, "at least 1"),
     "a blank query": (SEARCH, {"query": " "}, "empty"),
@@ -176,7 +184,8 @@ WRONG = {
         "tells 50000 at most",
     ),
     "a deadline that is none": (SEARCH, {"query": "a", "deadline_ms": -1}, "deadline_ms"),
-    "half of a character": (SEARCH, {"query": "\ud800"}, "query"),
+    "half of a character": (PYSERINI, {"query": {"query_txt": "\ud800"}}, "query"),
+    "another encoder": (PYSERINI, {"query": "a", "encoder": "/etc/passwd"}, "encoder"),
     "half of a character in a passage": (RERANK, {"query": "a", "documents": ["a", {"text": "\udfff"}]}, "documents"),
     "no passages": (RERANK, {"query": "a", "texts": []}, "at least 1"),
     "many passages": (RERANK, {"query": "a", "texts": ["a"] * 201}, "1 to 200"),

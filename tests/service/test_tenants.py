@@ -91,6 +91,7 @@ DEEP = '{"and": [' * 900 + "{}" + "]}" * 900
     ("method", "path", "content"),
     [
         *[("GET", path.format("d1"), {}) for path in ("/documents/{}", "/v1/memory/doc/{}", "/documents//{}")],
+        *[("GET", f"/v1/indexes/memory/documents/{docid}", {}) for docid in ("d1", "%64%31")],
         ("GET", "/documents/%64%31", {}),
         ("POST", "/judgements", {"json": {"query": "a", "docid": "d1", "relevance": 1}}),
     ],
@@ -143,7 +144,7 @@ def test_a_field_of_others_is_as_unknown_as_one_of_nobody(service):
 
 
 def test_what_is_about_all_documents_is_not_for_a_key_of_some(service):
-    for method, path in (("GET", "/metrics"), ("POST", "/reload")):
+    for method, path in (("GET", "/metrics"), ("POST", "/reload"), ("GET", "/v1/indexes/memory/status")):
         assert service("the key of a", method, path).status_code == 403
     assert service("the operator", "GET", "/metrics").status_code == 200
     for key, documents in (("the key of a", len(OF_A)), ("the key of b", 2), ("the key of none", 0)):

@@ -265,3 +265,26 @@ class RerankBody(BaseModel):
     def passages(self) -> list[str]:
         """The passages to score."""
         return self.texts or [one if isinstance(one, str) else one.text for one in self.documents]
+
+
+# Pyserini 1's REST server
+
+
+class PyseriniQuery(BaseModel):
+    """The query where Pyserini's clients send an object."""
+
+    query_txt: QueryText
+
+
+class PyseriniSearch(BaseModel):
+    """What Pyserini's clients send; what is chosen when the service is started can only be null."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"examples": [_EXAMPLE]})
+
+    query: QueryText | PyseriniQuery
+    hits: int = Field(default=10, ge=1)
+    qid: str = Field(default="", max_length=200)
+    ef_search: None = None
+    encoder: None = None
+    query_generator: None = None
+    instruction_config: None = None

@@ -1,12 +1,13 @@
 """The routes of searches, documents and re-ranking: the service's own, and those that clients of others know.
 
 Re-ranking has the dialects of text-embeddings-inference and of Cohere, Jina and vLLM; searches are also where
-Pyserini 2's REST server has them, and tools of the Model Context Protocol.
+Pyserini's own REST servers have them, and tools of the Model Context Protocol.
 """
 
 import contextlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ from tour_pyserini.service.messages import (
     Document,
     Judgement,
     Problem,
+    PyseriniSearch,
     QueryText,
     RerankBody,
     Round,
@@ -162,19 +164,27 @@ def _rerank_routes(dispatcher: Dispatcher) -> APIRouter:
 
 
 def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
-    """The routes of Pyserini 2's server, for the one index that is served."""
-    routes = APIRouter(prefix="/v1/{index}", tags=["Pyserini"])
-    name = dispatcher.collection.name
+    """The routes of Pyserini's REST servers, for the one index that is served.
+
+    Of 2.x: `/v1/{index}/search` and `/doc/{docid}`; of 1.x: `/v1/indexes/`, and below it `/{index}/search`,
+    `/documents/{docid}` and `/status`. Searches are by the service's own method.
+    """
+    routes = APIRouter(prefix="/v1", tags=["Pyserini"])
+    collection = dispatcher.collection
 
     def check(index: str) -> None:
-        if index != name:
-            raise HTTPException(404, f"this service has the index {name} only.")
+        if index != collection.name:
+            raise HTTPException(404, f"this service has the index {collection.name} only.")
 
-    @routes.get("/search")
+    def contents(index: str, docid: str, request: Request) -> dict[str, str]:
+        check(index)
+        return {"id": docid, "contents": _passage(dispatcher, docid, allowed_by(request))}
+
+    @routes.get("/{index}/search")
     async def search(
         index: str, query: QueryText, request: Request, after: BackgroundTasks, hits: Annotated[int, Query(ge=1)] = 10
     ) -> dict[str, Any]:
-        """Search with the service's own method."""
+        """Search, as with Pyserini 2."""
         check(index)
         check_site(request)
         answer = await dispatcher.search(SearchBody(query=query, hits=hits), allowed_by(request), request, after)
@@ -184,12 +194,38 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         ]
         return {"api": "v1", "index": index, "query": {"text": query}, "candidates": candidates}
 
-    @routes.get("/doc/{docid:path}")
+    @routes.get("/{index}/doc/{docid:path}")
     def document(index: str, docid: str, request: Request) -> dict[str, Any]:
-        """A document of the collection."""
+        """A document of the collection, as with Pyserini 2."""
+        return {"api": "v1", "index": index, "docid": docid, "doc": contents(index, docid, request)}
+
+    @routes.get("/indexes/")
+    def indexes(index_type: str = "faiss") -> list[str]:
+        """The name of the index, as with Pyserini 1."""
+        return [collection.name] if index_type == "faiss" else []
+
+    @routes.post("/indexes/{index}/search")
+    async def search_1(index: str, body: PyseriniSearch, request: Request, after: BackgroundTasks) -> dict[str, Any]:
+        """Search, as with Pyserini 1."""
         check(index)
-        contents = _passage(dispatcher, docid, allowed_by(request))
-        return {"api": "v1", "index": index, "docid": docid, "doc": {"id": docid, "contents": contents}}
+        query = body.query if isinstance(body.query, str) else body.query.query_txt
+        asked = SearchBody(query=query, hits=body.hits, qid=body.qid)
+        (answer,) = await dispatcher.search(asked, allowed_by(request), request, after)
+        candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
+        return {"query": {"qid": body.qid, "query_txt": query}, "candidates": candidates}
+
+    @routes.get("/indexes/{index}/documents/{docid:path}")
+    def document_1(index: str, docid: str, request: Request) -> dict[str, str]:
+        """A document of the collection, as with Pyserini 1."""
+        return contents(index, docid, request)
+
+    @routes.get("/indexes/{index}/status")
+    def status(index: str, request: Request) -> dict[str, Any]:
+        """Whether the index is here, and how large it is."""
+        check(index)
+        only_unfiltered(request)
+        files = Path(collection.request.index or "").glob("**/*")
+        return {"downloaded": True, "size_bytes": str(sum(file.stat().st_size for file in files if file.is_file()))}
 
     return routes
 

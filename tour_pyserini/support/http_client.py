@@ -25,6 +25,8 @@ FIRST_WAIT, LONGEST_WAIT = 0.5, 30.0
 """Seconds before the first repetition of a request, and most seconds before any; each wait is twice the one before."""
 _LONGEST_RETRY_AFTER = 300.0
 """Most seconds that a service may ask to wait (Retry-After); if it asks for more, the request fails."""
+_LARGEST_ANSWER = 32 << 20
+"""Bytes; a larger answer is refused while it is read."""
 
 Item = TypeVar("Item")
 
@@ -55,7 +57,7 @@ class _TemporaryError(Exception):
 
 
 class JsonService:
-    """A web service that takes and gives JSON. Redirects are not followed.
+    """A web service that takes and gives JSON, uncompressed. Redirects are not followed.
 
     Args:
         base: the address that paths are appended to; it is shown in messages.
@@ -126,22 +128,32 @@ class JsonService:
         import httpx
 
         if self._client is None:
+            authorization = {"Authorization": f"Bearer {self._key}"} if self._key else {}
             self._client = httpx.AsyncClient(
-                headers={"Authorization": f"Bearer {self._key}"} if self._key else {},
+                # Compressed answers could be of any size when they are unpacked, however small they are.
+                headers={"Accept-Encoding": "identity", **authorization},
                 timeout=None,  # the deadline covers everything
                 # No limit of connections: to wait for a free one would be part of the deadline.
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=self._connections),
             )
-        address = self.base + path
+        address, method, answer = self.base + path, "GET" if body is None else "POST", bytearray()
         try:
-            response = await self._client.request("GET" if body is None else "POST", address, json=body)
+            async with self._client.stream(method, address, json=body) as response:
+                encoding = response.headers.get("content-encoding", "identity")
+                if encoding.strip().lower() != "identity":
+                    raise TourError(f"the answer of {address} is encoded ({encoding:.40}), unasked; check the service.")
+                async for part in response.aiter_raw():
+                    answer += part
+                    if len(answer) > _LARGEST_ANSWER:
+                        most = f"{_LARGEST_ANSWER >> 20} MiB"
+                        raise TourError(f"the answer of {address} is larger than {most}; check the address.")
         except httpx.RequestError as error:
             raise _TemporaryError(self._without_key(first_line(error))) from error
         if response.status_code == 200:
-            return bytes(response.content)
-        raise self._failure(address, response.status_code, response.headers, response.content)
+            return bytes(answer)
+        raise self._failure(address, response.status_code, response.headers, answer)
 
-    def _failure(self, address: str, status: int, headers: Mapping[str, str], answer: bytes) -> Exception:
+    def _failure(self, address: str, status: int, headers: Mapping[str, str], answer: bytearray) -> Exception:
         said = f"status {status}{self._said(answer)}"
         if status in (408, 429) or status >= 500:
             return _TemporaryError(said, _retry_after(headers.get("retry-after", "")))
@@ -157,7 +169,7 @@ class JsonService:
             problem = f"refuses the request ({said}); check its settings."
         return RefusedError(f"{address} {problem}", status)
 
-    def _said(self, answer: bytes) -> str:
+    def _said(self, answer: bytearray) -> str:
         """What a service said about a failure, short enough for a sentence: ": text", or nothing."""
         text = answer.decode("utf-8", "replace")
         with suppress(ValueError, RecursionError, StopIteration):
