@@ -210,7 +210,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         check(index)
         query = body.query if isinstance(body.query, str) else body.query.query_txt
         asked = SearchBody(query=query, hits=body.hits, qid=body.qid)
-        (answer,) = await dispatcher.search(asked, allowed_by(request), request, after)
+        answer = await dispatcher.search(asked, allowed_by(request), request, after)
         candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
         return {"query": {"qid": body.qid, "query_txt": query}, "candidates": candidates}
 
