@@ -196,9 +196,8 @@ def _validate(task: Task, partial: Path, state: dict[str, Any]) -> str:
     task.model.eval()
     losses, measures = state["losses"], task.validate()
     now = {"step": state["step"], "loss": sum(losses) / len(losses) if losses else None, **measures}
-    best = [entry for entry in state["history"] if entry["step"] == state["best_step"]]
-    if not best or [*measures.values()] > [best[0][name] for name in measures]:
-        state["best_step"] = state["step"]
+    if [*measures.values()] > state["best"]:
+        state["best"], state["best_step"] = [*measures.values()], state["step"]
         folder = _best_model(partial, state)
         with writing_to(folder):
             folder.mkdir(exist_ok=True)
@@ -217,7 +216,7 @@ def _load_state(partial: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The last state of a training with these settings, or that before the first step."""
     path = partial / _STATE
     if not path.exists():
-        return {"settings": settings, "step": 0, "best_step": None, "history": [], "losses": []}
+        return {"settings": settings, "step": 0, "best_step": None, "best": [], "history": [], "losses": []}
     try:
         state: dict[str, Any] = torch.load(path, weights_only=True)
         before = state["settings"]
