@@ -23,6 +23,7 @@ from tour_pyserini.data.records import is_phrase_index
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import Scorer
+from tour_pyserini.evaluation.pictures import check_picture, draw_tuning
 from tour_pyserini.evaluation.relevance_probability import (
     FIRST,
     Reliability,
@@ -76,6 +77,7 @@ class TuneRequest(SearchRequest):
         topics, index, corpus, sparse, ...: as in `SearchRequest`.
         qrels: the judgements; topics without any are left out.
         output: the TOML file of settings.
+        picture: a picture of quality against labels, and of probabilities against judgements.
         dry: choose nothing: say what can be said without judgements.
     """
 
@@ -89,12 +91,15 @@ class TuneRequest(SearchRequest):
 
     qrels: str | None = _judged(None, "judgements, TREC or BEIR; topics without any are left out")
     output: str | None = _written(None, "the settings, for --config", common=True)
+    picture: str | None = _written(None, "draw quality against labels: .png, .pdf, .svg", common=True)
     dry: bool = _judged(False, "choose nothing, say what is known without judgements")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.dry and not (self.qrels and self.output):
             raise TourError("--qrels and --output are needed: judgements, and the file of settings; or give --dry.")
+        if self.picture:
+            check_picture(self.picture)
 
 
 class TuneReport(NamedTuple):
@@ -143,6 +148,9 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
         row = settings.index(DEFAULT.replace(budget=budget))
         shown[f"the default, up to {budget}"] = np.full(len(scorer.queries), row)
     shown["tuned (cross-validated)"] = choice.cross
+    if request.picture:
+        bins = told.bins if told else ()
+        draw_tuning(_curves(every, shown), bins, measure=MEASURES[0], output=request.picture)
     tables = [
         _table_of_settings(opened, every, shown),
         *([_table_of_weights(trials)] if opened.signals else []),
@@ -263,6 +271,15 @@ def _table_of_settings(opened: OpenedSearch, trials: Trials, shown: Mapping[str,
         "Tuned: each tenth of the queries with the settings that the others chose. Labels and seconds are per query."
     )
     return Table([head, *body], title=title, legend=legend)
+
+
+def _curves(trials: Trials, shown: Mapping[str, Ids]) -> dict[str, list[tuple[float, float]]]:
+    """Points (labels, quality) by name; those of the default with several budgets are one curve."""
+    curves, queries = defaultdict[str, list[tuple[float, float]]](list), np.arange(trials.labels.shape[1])
+    for name, rows in shown.items():
+        point = trials.labels[rows, queries].mean(), trials.values[MEASURES[0]][rows, queries].mean()
+        curves[name.partition(", up to")[0]].append(point)
+    return curves
 
 
 def _table_of_weights(trials: Trials) -> Table:

@@ -28,7 +28,8 @@ def knowing(queries, k):
 
 def test_settings_are_written_that_searches_read(files, tmp_path):
     given = {**files, "reranker": HashReranker(), "no_cache": True, "sparse": (knowing,)}
-    report = tune(TuneRequest(**given, qrels=str(tmp_path / "qrels"), output=str(tmp_path / "tuned.toml")))
+    written = {"output": str(tmp_path / "tuned.toml"), "picture": str(tmp_path / "tuned.png")}
+    report = tune(TuneRequest(**given, qrels=str(tmp_path / "qrels"), **written))
     loaded = TourConfig.load(tmp_path / "tuned.toml")
     assert loaded == report.config and loaded.signal_weight == 1.0 and report.choice.gain[0] > report.choice.gain[1]
     text = str(report)
@@ -36,6 +37,8 @@ def test_settings_are_written_that_searches_read(files, tmp_path):
     lines = {line[:24].strip(): line[24:].split() for line in text.splitlines()}
     assert float(lines["tuned (cross-validated)"][0]) > float(lines["the default, up to 30"][0])
     assert [float(lines[f"the default, up to {budget}"][4]) <= budget for budget in (10, 20, 30)] == [True] * 3
+
+    assert (tmp_path / "tuned.png").read_bytes().startswith(b"\x89PNG")
 
     # The settings make probabilities, and a list may end early or be empty.
     assert loaded.calibration is not None
@@ -69,6 +72,7 @@ def test_what_can_be_said_without_judgements(files):
         ("--output tuned.toml", "--qrels"),
         ("--qrels few --output tuned.toml", "at least 10"),
         ("--qrels few --output few", "overwrite"),
+        ("--qrels few --output tuned.toml --picture a.bmp", "a.bmp"),
     ],
 )
 def test_wrong_input_is_refused_and_nothing_is_written(files, tmp_path, monkeypatch, refused, more, says):

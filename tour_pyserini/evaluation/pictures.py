@@ -1,9 +1,9 @@
-"""Pictures of the gains of runs over a baseline, query by query."""
+"""Pictures of the gains of runs over a baseline, query by query, and of what tuning found."""
 
 import io
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,34 @@ def _gains_figure(gained: Mapping[str, np.ndarray], baseline: str, measure: str)
     figure.supylabel(f"gain in {measure}", fontsize=10)
     figure.suptitle(f"Gain over {_short(baseline)} by query", fontsize=10, parse_math=False)
     return figure
+
+
+def draw_tuning(
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    reliability: Sequence[tuple[float, float, int]],
+    *,
+    measure: str,
+    output: str | os.PathLike[str],
+) -> None:
+    """Draw quality against labels, and the share of relevant hits against their probability.
+
+    Args:
+        curves: points (labels, quality) by name, in order of labels.
+        reliability: probability, share and count of each bin; empty for no second panel.
+        measure: the measure's name.
+        output: a file that ends with .png, .pdf or .svg.
+    """
+    figure, panels = figure_of(2 if reliability else 1)
+    for name, points in curves.items():
+        panels[0].plot(*zip(*points, strict=True), marker="o", label=name)
+    panels[0].set(xlabel="labels per query", ylabel=measure)
+    panels[0].legend(fontsize=7, frameon=False)
+    if reliability:
+        told, share, counts = zip(*reliability, strict=True)
+        panels[1].plot([0, 1], [0, 1], color="black", linewidth=0.6)
+        panels[1].scatter(told, share, s=[10 + 2 * count**0.5 for count in counts])
+        panels[1].set(xlabel="probability that a hit is relevant", ylabel="share that is relevant")
+    save_picture(figure, output)
 
 
 def figure_of(count: int, *, share: bool = False) -> tuple[Any, list[Any]]:
