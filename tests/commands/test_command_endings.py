@@ -28,16 +28,18 @@ run(main)
 """
 
 
-def waiting(output, how="alone", **options):
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def waiting(output, sent, how="alone", handler=signal.SIG_DFL):
     """A command that has written half of its output, and the process that it has forked, if any."""
-    command = [sys.executable, "-c", WAITS, str(output), how]
     process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT, **options
+        [sys.executable, "-c", WAITS, str(output), how],
+        **{"cwd": ROOT, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": ENVIRONMENT},
+        # A shell may have started the tests with some signals ignored, as nohup does.
+        preexec_fn=lambda: signal.signal(sent, handler),
     )
     return process, int(process.stdout.readline())
-
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 
 @pytest.mark.parametrize(
@@ -45,28 +47,20 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 )
 def test_a_signal_is_one_sentence_and_removes_temporaries(tmp_path, sent, code, message):
     (tmp_path / "out").write_text("before")
-    # A shell may have started the tests with some signals ignored, as nohup does.
-    process, _ = waiting(tmp_path / "out", preexec_fn=lambda: signal.signal(sent, signal.SIG_DFL))
+    process, _ = waiting(tmp_path / "out", sent)
     process.send_signal(sent)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == code
     assert stderr == f"{message}; run the same command again to continue from what was kept.\n"
-    assert os.listdir(tmp_path) == ["out"]
-    assert (tmp_path / "out").read_text() == "before"
+    assert os.listdir(tmp_path) == ["out"] and (tmp_path / "out").read_text() == "before"
 
 
-def test_nohup_is_respected(tmp_path):
-    process, _ = waiting(tmp_path / "out", preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
-    process.send_signal(signal.SIGHUP)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=0.3)
-    process.terminate()
-    assert "terminated" in process.communicate(timeout=60)[1]
-
-
-def test_a_forked_process_ends_by_the_signal_itself(tmp_path):
-    process, child = waiting(tmp_path / "out", "forks")
-    os.kill(child, signal.SIGTERM)
+@pytest.mark.parametrize(
+    ("sent", "how", "handler"), [(signal.SIGHUP, "alone", signal.SIG_IGN), (signal.SIGTERM, "forks", signal.SIG_DFL)]
+)
+def test_nohup_is_respected_and_a_forked_process_ends_by_the_signal_itself(tmp_path, sent, how, handler):
+    process, child = waiting(tmp_path / "out", sent, how, handler)
+    os.kill(child, sent)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=0.3)  # the command itself goes on
     assert len(os.listdir(tmp_path)) == 1  # and the child has not removed its temporary

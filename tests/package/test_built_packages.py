@@ -63,33 +63,23 @@ def sources(*folders):
 def test_source_archive_has_all_that_a_developer_needs_and_no_runs(archive):
     names = "CHANGELOG.md CONTRIBUTING.md LICENSE MANIFEST.in Makefile README.md constraints.txt pyproject.toml"
     expected = {*names.split(), *("qrels/README.md", "runs/README.md", "setup.cfg", "setup.py")}
-    expected |= sources("tour_pyserini", "tests", "docs", "benchmarks")
-    assert expected - files(archive) == set()
     found = files(archive)
+    assert (expected | sources("tour_pyserini", "tests", "docs", "benchmarks")) - found == set()
     assert {path for path in found if path.startswith(("runs/", "qrels/"))} == {"runs/README.md", "qrels/README.md"}
     assert not [path for path in found if path.endswith((".pyc", ".xz", ".trec"))]
 
 
-def test_wheel_has_the_package_and_nothing_else(wheel):
+def test_wheel_has_the_package_and_nothing_else_and_says_what_it_is(wheel):
     with zipfile.ZipFile(wheel) as file:
-        found = {name for name in file.namelist() if ".dist-info/" not in name}
-    assert found == sources("tour_pyserini")
-    assert {".py", ".yaml", ".html", ".jsonl", ".tsv"} <= {Path(name).suffix for name in found}
-    assert "tour_pyserini/py.typed" in found
-
-
-def test_metadata(wheel):
-    with zipfile.ZipFile(wheel) as file:
+        assert {name for name in file.namelist() if ".dist-info/" not in name} == sources("tour_pyserini")
         names = {Path(name).name: name for name in file.namelist() if ".dist-info/" in name}
         metadata = email.message_from_bytes(file.read(names["METADATA"]))
         assert "tour = tour_pyserini.__main__:tour" in file.read(names["entry_points.txt"]).decode()
     assert (metadata["Name"], metadata["Version"]) == ("tour_pyserini", VERSION)
-    classifiers = metadata.get_all("Classifier")
-    assert [f"Programming Language :: Python :: 3.{minor}" in classifiers for minor in (11, 12, 13)] == [True] * 3
+    assert "Programming Language :: Python :: 3.13" in metadata.get_all("Classifier")
     assert "completion" in metadata.get_all("Provides-Extra")
     text = metadata.get_payload()
-    assert text.startswith("# tour_pyserini")
-    assert "](docs/" not in text and "docs/method.md" in text
+    assert text.startswith("# tour_pyserini") and "](docs/" not in text and "docs/method.md" in text
 
 
 def test_an_installed_wheel_runs_in_an_empty_folder(wheel, tmp_path):
