@@ -21,7 +21,6 @@ from tour_pyserini.support.files import MAPPED_FROM, content_hash
 BM25_FOLDER, BM25_RECORD = "bm25", "tour-bm25.json"
 """The part of an index folder that holds its BM25 index, and the record of that."""
 _BLOCK = 1 << 18  # docids that are decoded at a time
-_BYTES = 1 << 24  # bytes of a file that are checked at a time
 _NEWLINE, _BLANK, _DELETE = 0x0A, 0x20, 0x7F
 
 
@@ -37,9 +36,7 @@ class Docids(Sequence[str]):
     def __init__(self, text: np.ndarray) -> None:
         """Use a buffer uint8, in memory or memory-mapped, of docids with a line end after each."""
         number = np.uint32 if len(text) < 2**32 else np.uint64
-        blocks = range(0, len(text), _BYTES)
-        ends = [(np.flatnonzero(text[start : start + _BYTES] == _NEWLINE) + start).astype(number) for start in blocks]
-        self.text, self.ends = text, np.concatenate([np.empty(0, dtype=number), *ends])
+        self.text, self.ends = text, np.flatnonzero(text == _NEWLINE).astype(number)
 
     @classmethod
     def of(cls, docids: Iterable[str]) -> Self:
@@ -61,11 +58,9 @@ class Docids(Sequence[str]):
         if len(text) and text[-1] != _NEWLINE:
             text = np.append(text, np.uint8(_NEWLINE))
         docids = cls(text)
-        blocks = [text[start : start + _BYTES] for start in range(0, len(text), _BYTES)]
         # Line ends are the only bytes up to the blank: nothing else of ASCII is white space.
-        plain = sum(int((block <= _BLANK).sum()) for block in blocks) == len(docids)
-        plain &= all(int(block.max()) <= _DELETE for block in blocks)
-        has_empty = len(docids) and (docids.ends[0] == 0 or bool((np.diff(docids.ends) == 1).any()))
+        plain = np.count_nonzero(text <= _BLANK) == len(docids) and text.max(initial=0) <= _DELETE
+        has_empty = len(docids) and (docids.ends[0] == 0 or (np.diff(docids.ends) == 1).any())
         return docids if plain and not has_empty else cls.of(_checked_lines(docids, path))
 
     def __getitem__(self, position: Any) -> Any:
@@ -120,12 +115,8 @@ class _Positions(Mapping[str, int]):
         """Hash and sort the docids."""
         self.docids = docids
         hashes = np.fromiter(map(hash, docids.encoded()), np.int64, len(docids))  # another process has other hashes
-        order = np.argsort(hashes)
-        self._hashes = hashes[order]
-        if (self._hashes[1:] == self._hashes[:-1]).any():
-            # Equal hashes must be in the order of their positions. A stable sort takes three times as long.
-            order = np.argsort(hashes, kind="stable")
-        self._order = order.astype(docids.ends.dtype)
+        order = np.argsort(hashes, kind="stable")  # equal hashes are in the order of their positions
+        self._hashes, self._order = hashes[order], order.astype(docids.ends.dtype)
 
     def __getitem__(self, docid: str) -> int:
         if isinstance(docid, str):
