@@ -21,9 +21,6 @@ def some_vectors(count, dimension=8):
         ({"kind": "factory", "factory": "PQ3x4"}, "no index of 8 dimensions"),
         ({"kind": "factory", "factory": "PQ4x5"}, "32 centroids"),
         ({"kind": "hnsw", "hnsw_m": 1}, "--M 2"),
-        ({"kind": "factory", "factory": "IVF4_HNSW0,Flat"}, "neighbours"),  # FAISS crashes, as for the next two
-        ({"kind": "factory", "factory": "PQ4x0"}, "1 bit"),
-        ({"kind": "factory", "factory": "IVF0,Flat"}, "1 list"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(options, word):

@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import lzma
+import math
 import os
 import shutil
 import tempfile
@@ -67,6 +68,16 @@ class Location(NamedTuple):
         if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
             self.refuse(f"does not have a list of strings as its {what}")
         return value
+
+    def number(self, value: Any, what: str) -> float:
+        """The number that a value is, or that a text says; anything else, and infinity, is refused."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            self.refuse(f"has the {what} {value!r:.40}, which is not a number")
+        return number
 
 
 def read_lines(path: str | os.PathLike[str], *, comments: bool = False) -> Iterator[Location]:

@@ -1,7 +1,6 @@
 """Results as JSON: retrieved passages in Pyserini's and in DPR's layout, and predicted answers as JSON lines."""
 
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -83,42 +82,27 @@ def read_dpr_json(path: str | os.PathLike[str]) -> Iterator["ScoredDoc"]:
         qid = str(record.get("id", key) if is_list else key)
         for position, context in enumerate(contexts):
             place = entry._replace(where=f"{entry.where}, context [{position}]")
-            docid, score = first_field(context, ("docid", "id")), _number(context.get("score"))
+            docid = first_field(context, ("docid", "id"))
             docid = "" if docid is None else str(docid)
             if not (is_column(qid) and is_column(docid)):
                 place.refuse(f"has the question id {qid!r} and the passage id {docid!r}, which no run file can have")
-            if not math.isfinite(score):
-                place.refuse(f"has the score {context.get('score')!r:.40}, which is not a number")
-            yield ScoredDoc(qid, docid, score)
-
-
-def _number(value: Any) -> float:
-    """A number, or the number in a string; NaN for anything else."""
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
+            yield ScoredDoc(qid, docid, place.number(context.get("score"), "score"))
 
 
 def read_predictions(path: str | os.PathLike[str]) -> dict[str, list[str]]:
     """Read predictions: lines `{"qid": "q1", "answer": "Linda Davis", "score": 3.2}`.
 
     Returns:
-        Answers by question id, best score first, equal scores in the order of the file. If no line of the file has
-        a score, the order of the file is kept.
+        Answers by question id, best score first, equal scores in the order of the file; a line without one has 0.
     """
     by_question: dict[str, list[tuple[float, str]]] = {}
-    is_scored = None
     for line in read_lines(path):
         record = line.json_object()
-        qid, answer, score = record.get("qid"), record.get("answer"), record.get("score")
+        qid, answer = record.get("qid"), record.get("answer")
         if not isinstance(qid, str | int) or not isinstance(answer, str):
             line.refuse("has no question id `qid`, or no string `answer`")
-        is_scored = score is not None if is_scored is None else is_scored
-        value = 0.0 if score is None else _number(score)
-        if is_scored != (score is not None) or not math.isfinite(value):
-            line.refuse(f"has the score {score!r:.40}; give every line a number, or none")
-        by_question.setdefault(str(qid), []).append((value, answer))
+        score = line.number(record.get("score", 0), "score")
+        by_question.setdefault(str(qid), []).append((score, answer))
     if not by_question:
         raise TourError(f"{path} holds no predictions.")
     return {

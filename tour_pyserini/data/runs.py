@@ -1,7 +1,6 @@
 """Run files: read them, order their hits as evaluators do, and write them in several formats."""
 
 import contextlib
-import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
@@ -35,16 +34,10 @@ def read_run(path: str | os.PathLike[str]) -> list["ScoredDoc"]:
         if len(columns) < 6:
             line.refuse("is not a hit: expected `qid Q0 docid rank score tag`")
         query, document = columns[0], columns[2]
-        try:
-            score = float(columns[4])
-        except ValueError:
-            score = math.nan
-        if not math.isfinite(score):
-            line.refuse(f"has the score {columns[4]!r}, which is not a number")
         if (query, document) in seen:
             line.refuse(f"lists document {document!r} for query {query!r} a second time")
         seen.add((query, document))
-        hits.append(ScoredDoc(query, document, score))
+        hits.append(ScoredDoc(query, document, line.number(columns[4], "score")))
     if not hits:
         raise TourError(f"{path} holds no hits.")
     return hits

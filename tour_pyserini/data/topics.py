@@ -237,13 +237,11 @@ def _local_topics(path: Path, only: Set[str] | None = None) -> Topics | None:
     return {int(qid) if integers else qid: fields for qid, fields in topics.items()}
 
 
-def _topic(location: Location, record: Any, position: int | None) -> tuple[str, dict[str, Any]]:
+def _topic(location: Location, record: dict[str, Any], position: int | None) -> tuple[str, dict[str, Any]]:
     """The id of a record, which is its position if there is one, and its fields.
 
     Answers may be a list, a list written as a string, or one string.
     """
-    if not isinstance(record, dict):
-        location.refuse("is not a JSON object")
     qid, text, answers = (first_field(record, names) for names in (_ID_FIELDS, TEXT_FIELDS, ANSWER_FIELDS))
     if position is not None and qid is not None:
         location.refuse("has a query id, but the first question of the file has none; give all of them ids, or none")
@@ -323,13 +321,8 @@ def _json_records(path: Path, value: Any) -> _Records | None:
 
 def _squad_records(path: Path, value: dict[str, Any]) -> Iterator[tuple[Location, dict[str, Any]]]:
     """The questions of SQuAD 1.1, SQuAD 2.0 and XQuAD, in file order; equal answers are there once, in order."""
-    where = ""
-    try:
-        for a, article in enumerate(value["data"]):
-            for p, paragraph in enumerate(article["paragraphs"]):
-                for q, question in enumerate(paragraph["qas"]):
-                    where = f"data[{a}].paragraphs[{p}].qas[{q}]"
-                    answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
-                    yield Location(path, where), question | {"answers": answers}
-    except (KeyError, TypeError) as error:
-        Location(path, where or "data").refuse(f"or what follows it is not in SQuAD's layout ({error!r})")
+    for a, article in enumerate(value["data"]):
+        for p, paragraph in enumerate(article["paragraphs"]):
+            for q, question in enumerate(paragraph["qas"]):
+                answers = list(dict.fromkeys(answer["text"] for answer in question["answers"]))
+                yield Location(path, f"data[{a}].paragraphs[{p}].qas[{q}]"), question | {"answers": answers}

@@ -68,22 +68,16 @@ def open_vectors(spec: Any, *, store: Store, docids: Sequence[str]) -> VectorLoo
         TourError: if the vectors cannot be opened, or do not fit the index.
     """
     if spec is None:
-        return _from_store(store)
+        if isinstance(store, FaissIndex):
+            store.fetch(np.zeros(1, dtype=np.int64))  # refused now rather than in the first update
+        if not store.exact:
+            log.warning("the index gives back compressed vectors, so updates are less exact; %s.", VECTORS_HINT)
+        return store.fetch
     if isinstance(spec, str) and ":" in spec and not Path(spec).is_dir():
         name, _, rest = spec.partition(":")
         if _NAME.fullmatch(name):
             return _from_source(name, rest, docids=docids, dimension=store.dimension)
     return EncodedCorpus(Path(spec), docids=docids, dimension=store.dimension) if isinstance(spec, str | Path) else spec
-
-
-def _from_store(store: Store) -> VectorLookup:
-    if isinstance(store, FaissIndex):
-        store.fetch(np.zeros(1, dtype=np.int64))  # refused now rather than in the first update
-        if not store.exact:
-            log.warning(
-                "the index (%s) gives back compressed vectors: updates are less exact; %s.", store.kind, VECTORS_HINT
-            )
-    return store.fetch
 
 
 def _from_source(name: str, rest: str, *, docids: Sequence[str], dimension: int) -> VectorLookup:
@@ -117,9 +111,15 @@ class EncodedCorpus:
             TourError: if the folder is not an encoded corpus, or does not fit the index.
         """
         if (folder / "index").is_file():
-            self._vectors, stored, stored_dimension = _open_flat_index(folder)
+            index, stored = read_index_files(folder)
+            store = FaissIndex(index)
+            if not (store.exact and store.readable):
+                raise TourError(f"the encoded corpus {folder} is compressed too ({store.kind}); give a flat index.")
+            self._vectors: VectorLookup = store.fetch
+            stored_dimension = store.dimension
         elif files := sorted(folder.glob("*.jsonl")):
-            self._vectors, stored, stored_dimension = _open_json_lines(files)
+            matrix, stored = _open_json_lines(files)
+            self._vectors, stored_dimension = lambda rows: np.array(matrix[rows]), matrix.shape[1]
         else:
             raise TourError(f"{folder} is not an encoded corpus: it has neither a FAISS index nor .jsonl files.")
         if stored_dimension != dimension:
@@ -136,17 +136,8 @@ class EncodedCorpus:
         return self._vectors(ids if self._rows is None else self._rows[ids])
 
 
-def _open_flat_index(folder: Path) -> tuple[VectorLookup, Docids, int]:
-    """The vectors by row, the docids and the dimension of a flat FAISS index."""
-    index, docids = read_index_files(folder)
-    store = FaissIndex(index)
-    if not (store.exact and store.readable):
-        raise TourError(f"the encoded corpus {folder} is compressed too ({store.kind}); give a flat index.")
-    return store.fetch, docids, store.dimension
-
-
-def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
-    """The vectors by row, the docids and the dimension of JSON lines.
+def _open_json_lines(files: list[Path]) -> tuple[np.ndarray, Docids]:
+    """The vectors float32 [n, d] and the docids of JSON lines.
 
     Both are converted to memory-mapped files in the cache folder once, so that they need not fit in memory.
     """
@@ -155,8 +146,7 @@ def _open_json_lines(files: list[Path]) -> tuple[VectorLookup, Docids, int]:
     if not path.with_suffix(".docid").is_file():  # it is written last
         _convert(files, path)
     docids = Docids.read(path.with_suffix(".docid"))
-    vectors = np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(len(docids), -1)
-    return lambda rows: np.array(vectors[rows]), docids, vectors.shape[1]
+    return np.memmap(path.with_suffix(".f32"), dtype=np.float32, mode="r").reshape(len(docids), -1), docids
 
 
 def _convert(files: list[Path], path: Path) -> None:
@@ -198,9 +188,8 @@ class _RefinedIndex:
         for row, (query, ids) in enumerate(zip(queries, hits.ids, strict=True)):
             is_hit = ids >= 0
             similarities[row, is_hit] = self._vectors(ids[is_hit]) @ query.astype(np.float32)
-        order = np.argsort(-similarities, axis=1, kind="stable")
-        ids = np.take_along_axis(hits.ids, order, axis=1)
-        return Hits(ids[:, :k], np.take_along_axis(similarities, order, axis=1)[:, :k])
+        order = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
+        return Hits(np.take_along_axis(hits.ids, order, axis=1), np.take_along_axis(similarities, order, axis=1))
 
 
 def in_order(store: Store, vectors: VectorLookup | None) -> Store | _RefinedIndex:
