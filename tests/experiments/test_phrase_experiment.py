@@ -14,13 +14,12 @@ from tour_pyserini.experiments import running
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}
 TEXTS = {"q1": "who got the first prize", "q2": "which river", "q3": "when was the first prize"}
 
+NQ = {"corpus": "${DATA}/corpus.jsonl", "topics": "${DATA}/topics.jsonl", "splits": "${DATA}/splits.tsv"}
 DEFINITION = {
     "title": "Phrases",
     "measures": ["EM@1", "Success@2", "F1@3"],
     "hits": 6,
-    "collections": {
-        "nq": {"corpus": "${DATA}/corpus.jsonl", "topics": "${DATA}/topics.jsonl", "splits": "${DATA}/splits.tsv"}
-    },
+    "collections": {"nq": NQ},
     "encoders": {"tiny": {"index": {"phrases": True, "encoder": "${DATA}/encoder", "threads": 1}}},
     "indexes": {"flat": {"flags": {"filter-threshold": float("-inf")}}},
     "rerankers": {"tiny": {"flags": {"reranker": "${DATA}/reranker", "reranker-threads": 1}}},
@@ -33,23 +32,19 @@ DEFINITION = {
 
 
 class Case(Small):
-    def __init__(self, folder):
-        self.folder, self.file, self.runs = folder, folder / "phrases.yaml", folder / "runs" / "phrases"
-        save_encoder(folder / "encoder", pooling="mean")
-        write_corpus(folder / "corpus.jsonl")
-        lines = [{"_id": qid, "text": text, "answers": ANSWERS[qid]} for qid, text in TEXTS.items()]
-        (folder / "topics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-        (folder / "splits.tsv").write_text("q1\tseen\nq2\tnew\nq3\tnew\n")
-        save_reranker(folder / "reranker")
-
     def command(self, *more, **changes):
         self.write(DEFINITION | changes)
         return super().command(*more)
 
 
 @pytest.fixture
-def case(tmp_path, one_thread, monkeypatch):
-    monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
+def case(tmp_path, one_thread, own_cache):
+    save_encoder(tmp_path / "encoder", pooling="mean")
+    save_reranker(tmp_path / "reranker")
+    write_corpus(tmp_path / "corpus.jsonl")
+    lines = [{"_id": qid, "text": text, "answers": ANSWERS[qid]} for qid, text in TEXTS.items()]
+    (tmp_path / "topics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (tmp_path / "splits.tsv").write_text("q1\tseen\nq2\tnew\nq3\tnew\n")
     return Case(tmp_path)
 
 
@@ -81,29 +76,21 @@ def test_answers_are_measured_beside_passages(case, capsys, monkeypatch):
     capsys.readouterr()
     assert case.command(measures=["EM@4", "Success@2"]) == 0
 
-    # The archive has the answers too.
-    before = capsys.readouterr().out
+    # The archive has the answers too; where no corpus is a file, the runs themselves are judged, and must be there.
+    before, folder = capsys.readouterr().out, {"nq": {**NQ, "corpus": "${DATA}"}}
+    assert case.command("--report", measures=["EM@4", "Success@2"], collections=folder) == 0
+    assert capsys.readouterr().out == before
     assert case.command("--pack", measures=["EM@4", "Success@2"]) == 0
     for run in case.runs.glob("*.trec.gz*"):
         run.unlink()
     assert case.command("--report", measures=["EM@4", "Success@2"]) == 0
     assert capsys.readouterr().out == before
-
-
-def test_packed_runs_are_judged_by_their_answers_while_they_are_there(case, capsys):
-    folder = {"nq": {**DEFINITION["collections"]["nq"], "corpus": "${DATA}"}}  # no file, so the runs are judged
-    assert case.command(collections=folder) == 0
-    before = capsys.readouterr().out
-    assert case.command("--pack", collections=folder) == case.command("--report", collections=folder) == 0
-    assert capsys.readouterr().out == before
-    next(case.runs.glob("*.trec.gz")).unlink()
     with pytest.raises(TourError, match="cannot be judged"):
         case.command("--report", collections=folder)
 
 
 def test_a_limit_takes_some_of_the_questions_judged_by_their_answers(case):
-    limited = {"nq": {**DEFINITION["collections"]["nq"], "limit": 2}}
-    assert case.command("--condition", "dense", collections=limited) == 0
+    assert case.command("--condition", "dense", collections={"nq": {**NQ, "limit": 2}}) == 0
     assert list(read_record(case.runs / "nq.tiny.flat.dense.trec.gz")["answers"]) == ["q1", "q2"]
     judged = [line.split() for line in (case.runs / "nq.qrels").read_text().splitlines()]
     docids = {one["_id"] for one in DOCUMENTS if "Röntgen" in one["text"]}

@@ -198,7 +198,4 @@ def test_the_demo_has_its_expected_scores(tmp_path, monkeypatch, capsys, conditi
     flags = ["--runs", str(tmp_path / "runs"), "--indexes", str(tmp_path / "indexes")]
     assert main(["demo", *flags, "--index", "flat", "--condition", *conditions]) == 0
     # The default re-ranker computes in 8 bits, and processors round differently; the other scores are exact.
-    last = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("scores as expected"))
-    counts = {word: int(count) for count, word in re.findall(r"(\d+) (ok|okish|FAIL|new|stale)\b", last)}
-    assert (counts["FAIL"], counts["new"], counts["stale"], counts["ok"] + counts["okish"]) == (0, 0, 0, 6)
-    assert counts["ok"] >= 3
+    assert re.search(r"expected: [3-6] ok, [0-3] okish, 0 FAIL, 0 new, 0 stale\n", capsys.readouterr().out)
