@@ -30,15 +30,12 @@ def compared(tmp_path):
     return lambda *runs, measure="RR": compare(tmp_path / "qrels", [tmp_path / run for run in runs], [measure])
 
 
-def test_a_query_without_hits_counts_as_0_with_a_warning(compared, caplog):
+def test_a_query_without_hits_counts_as_0_with_a_warning_and_equal_names_become_paths(compared, caplog):
     every, some = compared("all", "some")
     assert [message.partition("has hits for ")[2][:6] for message in caplog.messages] == ["2 of t"]
     assert every.answered.all()
     assert np.array_equal(some.answered, [False, True, True, False, False])  # q9 is not judged
     assert some.means == {"RR": 2 / 5} and some.values["RR"].tolist() == [0, 1, 1, 0, 0]
-
-
-def test_counts_are_summed_and_equal_names_become_paths(compared):
-    assert compared("all", measure="NumRet")[0].means["NumRet"] == 5
+    assert compared("all", measure="NumRet")[0].means["NumRet"] == 5  # counts are summed
     one, other, some = compared("all", "folder/all", "some")
     assert one.name == str(one.path) and other.name == str(other.path) and some.name == "some"
