@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import load_file
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 SPECIAL = ["<pad>", "<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>"]
@@ -132,10 +131,7 @@ def read(folder: Path, head: str):
 
 def classifier_scores(folder: Path, length: int) -> np.ndarray:
     """Logits of the two texts as a pair, the passage cut; with two logits, their difference."""
-    return pair_scores(*read(folder, "SequenceClassification"), length)
-
-
-def pair_scores(model, tokens, length: int) -> np.ndarray:
+    model, tokens = read(folder, "SequenceClassification")
     length, taken = min(length, tokens.model_max_length), inspect.signature(model.forward).parameters
     scores = []
     with torch.no_grad():
@@ -287,38 +283,23 @@ def t5_scores(folder: Path, length: int, pairs=PAIRS) -> np.ndarray:
     return np.array(scores)
 
 
-class Logits(torch.nn.Module):
-    """A classifier whose inputs are positional arguments, as the exporter needs it."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, *inputs):
-        return self.model(**dict(zip(INPUTS, inputs, strict=True))).logits
-
-
-INPUTS = ["input_ids", "attention_mask", "token_type_ids"]
-
-
 def save_graph(folder: Path) -> None:
-    """A BERT as an ONNX graph of batches, with its tokenizer and without weights of transformers."""
-    classifier("bert", **SIZES)(folder)
-    model, tokens = read(folder, "SequenceClassification")
+    """A BERT as an ONNX graph of batches, with its tokenizer; the weights of transformers are in another folder."""
+    classifier("bert", **SIZES)(folder / "kept")
+    model, tokens = read(folder / "kept", "SequenceClassification")
+    for part in (model.config, tokens):
+        part.save_pretrained(folder)
     coded = tokens("a query", "and a passage", return_tensors="pt")
+    names = ["input_ids", "attention_mask", "token_type_ids"]
     torch.onnx.export(
-        Logits(model), tuple(coded[name] for name in INPUTS), str(folder / "model.onnx"), input_names=INPUTS,
-        output_names=["logits"], dynamic_axes={name: {0: "n", 1: "length"} for name in INPUTS}, dynamo=False,
+        model, (dict(coded),), str(folder / "model.onnx"), input_names=names, output_names=["logits"],
+        dynamic_axes={name: {0: "n", 1: "length"} for name in names}, dynamo=False,
     )  # fmt: skip
-    (folder / "model.safetensors").rename(folder / "weights.kept")
 
 
 def graph_scores(folder: Path, length: int) -> np.ndarray:
     """The scores of the model that the graph was made from."""
-    config = transformers.AutoConfig.from_pretrained(folder)
-    model = transformers.AutoModelForSequenceClassification.from_config(config).eval()
-    model.load_state_dict(load_file(folder / "weights.kept"))
-    return pair_scores(model, transformers.AutoTokenizer.from_pretrained(folder), length)
+    return classifier_scores(folder / "kept", length)
 
 
 DEBERTA = SIZES | {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 0}
