@@ -6,10 +6,20 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghij"]
 
 
 def save_encoder(folder, *, seed=7):
-    """Save an encoder, which takes the first token, as Hugging Face saves one; returns its folder."""
+    """Save an encoder as Hugging Face saves one, whose files say that it takes the first token; returns its folder."""
     from transformers import BertModel
 
-    return declare_pooling(_save(folder, BertModel, seed))
+    _save(folder, BertModel, seed)
+    kind = "sentence_transformers.models"
+    modules = [{"idx": 0, "name": "0", "path": "", "type": f"{kind}.Transformer"}]
+    modules.append({"idx": 1, "name": "1", "path": "1_Pooling", "type": f"{kind}.Pooling"})
+    pooling = {"word_embedding_dimension": 16, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    settings = {"max_seq_length": 256, "do_lower_case": False}
+    (folder / "1_Pooling").mkdir()
+    files = {"modules.json": modules, "sentence_bert_config.json": settings, "1_Pooling/config.json": pooling}
+    for name, content in files.items():
+        (folder / name).write_text(json.dumps(content))
+    return folder
 
 
 def save_reranker(folder, *, seed=7):
@@ -28,19 +38,4 @@ def _save(folder, kind, seed, **settings):
     kind(BertConfig(vocab_size=len(WORDS), **sizes, **settings)).save_pretrained(folder)
     (folder / "vocab.txt").write_text("\n".join(WORDS))
     BertTokenizerFast(vocab=str(folder / "vocab.txt")).save_pretrained(folder)
-    return folder
-
-
-def declare_pooling(folder):
-    """Let a folder with a transformer say that its vectors are those of the first token; returns it."""
-    kinds = {"Transformer": "", "Pooling": "1_Pooling"}
-    modules = [
-        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
-        for i, (kind, path) in enumerate(kinds.items())
-    ]
-    (folder / "modules.json").write_text(json.dumps(modules))
-    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 256, "do_lower_case": False}))
-    (folder / "1_Pooling").mkdir()
-    pooling = {"word_embedding_dimension": 16, "pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     return folder

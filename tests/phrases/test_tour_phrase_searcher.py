@@ -1,4 +1,4 @@
-"""TouR over phrases against the loop's oracle, and as a searcher of passages."""
+"""TouR over phrases: as over their vectors in memory, and as a searcher of passages."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
 from tour_pyserini.rerankers.score_cache import CachedReranker
+from tour_pyserini.searchers.searcher import TourSearcher
 
 QUERIES = ["who got the first prize", "which river runs", "the king of the moon"]
 IDS = ["q1", "q2", "q3"]
@@ -41,33 +42,19 @@ def test_dense_is_the_phrase_searcher(inner):
 
 
 @pytest.mark.parametrize("method", ["hard", "soft"])
-def test_one_update_is_the_papers(inner, method):
-    """q - eta (C^T (P - T) + decay q) over the five best phrases, by hand."""
-    reranker = HashReranker()
+def test_one_update_is_that_of_the_five_best_phrases(inner, method):
+    reranker, shown = HashReranker(), PhraseInput(context="1", separator=" | ")
     config = CONFIG.replace(method=method, iterations=1)
-    shown = PhraseInput(context="1", separator=" | ")
     searcher = TourPhraseSearcher(inner, reranker, config, phrase_input=shown)
     vectors, _ = searcher.batch_phrases(QUERIES[:1], IDS[:1], k=5)
-    query = inner.query_encoder.encode(QUERIES[0]).astype(np.float64)
     hits = inner.search(QUERIES[0], k=5)
     passages = [shown(*inner.texts[hit.docid].parts, hit.begin, hit.end) for hit in hits]
     assert all("[S] " in passage and " [E]" in passage for passage in passages)
-    scores = HashReranker().predict([(QUERIES[0], passage) for passage in passages]) / config.tau
-    candidates = np.stack([hit.vector for hit in hits]).astype(np.float64)
-
-    def softmax(values):
-        values = np.exp(values - values.max())
-        return values / values.sum()
-
-    chance, target = softmax(candidates @ query), softmax(scores)
-    if method == "hard":
-        order = np.argsort(-target)
-        chosen = order[: int(np.searchsorted(np.cumsum(target[order]), config.p)) + 1]
-        target = np.zeros(5)
-        target[chosen] = chance[chosen] / chance[chosen].sum()
-    gradient = candidates.T @ (chance - target) + config.weight_decay * query
-    assert vectors[0] == pytest.approx(query - config.learning_rate * gradient, abs=1e-4)
     assert reranker.asked[:5] == [(QUERIES[0], passage) for passage in passages]
+    encode, predict = inner.query_encoder.encode, HashReranker().predict
+    alone = TourSearcher.from_vectors(np.stack([hit.vector for hit in hits]), passages, encode, predict, config)
+    assert vectors == pytest.approx(alone.optimise(QUERIES[:1]), abs=1e-4)
+    assert vectors[0] != pytest.approx(encode(QUERIES[0]), abs=1e-2)
 
 
 def test_no_phrase_is_labelled_twice_and_scores_come_from_the_cache(inner, tmp_path):
