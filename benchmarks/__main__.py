@@ -18,10 +18,9 @@ from benchmarks.search_time import measure_bound, measure_overhead, measure_warm
 from benchmarks.service_load import measure_service
 from benchmarks.store_speed import measure_stores
 from benchmarks.timings import describe_machine
-from tour_pyserini.command import Help, run
+from tour_pyserini.command import FlagParser, run
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import FORMATS
-from tour_pyserini.flags import positive
 from tour_pyserini.support.files import cache_home
 
 MEASUREMENTS: Mapping[str, Callable[[BenchmarkSetup], Report]] = {
@@ -73,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=Help)
+    parser = FlagParser(prog="python -m benchmarks", description=__doc__)
     add = parser.add_argument
     add("--only", nargs="+", choices=ALL, metavar="NAME", help=f"some of: {', '.join(ALL)}")
     add("--quick", action="store_true", help="tiny sizes, to test that everything works; the figures mean nothing")
@@ -81,14 +80,14 @@ def _parser() -> argparse.ArgumentParser:
     fp32 = f"folder of an fp32 cross-encoder (default: models/{DEFAULT_MODEL} beside the collections)"
     add("--model", type=Path, metavar="DIR", help=fp32)
     add("--encoder", default="default", metavar="NAME", help="query encoder")
-    add("--questions", type=positive, default=100, metavar="N", help="questions that are searched")
-    add("--pairs", type=positive, default=256, metavar="N", help="pairs that are scored")
-    add("--passages", type=positive, default=3000, metavar="N", help="passages that are encoded")
+    add("--questions", type=int, default=100, metavar="N", help="questions that are searched")
+    add("--pairs", type=int, default=256, metavar="N", help="pairs that are scored")
+    add("--passages", type=int, default=3000, metavar="N", help="passages that are encoded")
     add("--passages-from", type=Path, metavar="FILE", help="their corpus, and that of --index (default: nq-wiki)")
     add("--index", type=Path, metavar="DIR", help="flat index for `stores`, asked by NQ (default: that of scifact)")
-    add("--sizes", type=positive, nargs="+", metavar="N", help="passages of (large) (default: 100000 1000000)")
-    add("--rounds", type=positive, default=3, metavar="N", help="how often each function is timed")
-    add("--seconds", type=positive, default=300, metavar="N", help="how long a service is overloaded")
+    add("--sizes", type=int, nargs="+", metavar="N", help="passages of (large) (default: 100000 1000000)")
+    add("--rounds", type=int, default=3, metavar="N", help="how often each function is timed")
+    add("--seconds", type=int, default=300, metavar="N", help="how long a service is overloaded")
     add("--work", type=Path, metavar="DIR", help="folder for indexes and runs (default: in the cache folder)")
     add("--output", type=Path, metavar="FILE.md", help="put the tables into this document")
     return parser

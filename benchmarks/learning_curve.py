@@ -16,7 +16,6 @@ from tour_pyserini.core.config import TourConfig
 from tour_pyserini.evaluation.measures import compare
 from tour_pyserini.evaluation.paired_tests import compare_with_baseline
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.flags import positive
 from tour_pyserini.learn import LearnRequest, LearnSummary, NoGain, learn
 from tour_pyserini.opening import Opener
 from tour_pyserini.search import search
@@ -89,9 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("stream", "test", "qrels", "index", "corpus"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--work", type=Path, required=True, help="folder for adapters and runs")
-    parser.add_argument("--sizes", type=positive, nargs="+", required=True, help="queries of the stream that are used")
+    parser.add_argument("--sizes", type=int, nargs="+", required=True, help="queries of the stream that are used")
     parser.add_argument("--cache", help="the score cache")
-    parser.add_argument("--depth", type=positive, default=200, help="as in `learn`")
+    parser.add_argument("--depth", type=int, default=200, help="as in `learn`")
     return parser
 
 

@@ -1,6 +1,5 @@
 """Time and memory of phrase searches, compared with scoring every phrase: `python -m benchmarks.phrases`."""
 
-import argparse
 import json
 import sys
 import tempfile
@@ -11,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.timings import describe_machine, run_module
-from tour_pyserini.command import Help, run
+from tour_pyserini.command import FlagParser, run
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.tables import FORMATS, Table
-from tour_pyserini.flags import positive
 from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
 from tour_pyserini.phrases.phrase_index import read_settings
 
@@ -23,12 +21,12 @@ MIB = 2**20
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.phrases", description=__doc__, formatter_class=Help)
+    parser = FlagParser(prog="python -m benchmarks.phrases", description=__doc__)
     add = parser.add_argument
     add("--index", nargs="+", required=True, metavar="DIR", help="phrase indexes of one corpus, an exact one first")
     add("--topics", required=True, metavar="FILE", help="questions with answers")
-    add("--questions", type=positive, default=20, metavar="N", help="how many of the questions are searched")
-    add("--k", type=positive, nargs="+", default=[10, 100], metavar="K", help="phrases per question")
+    add("--questions", type=int, default=20, metavar="N", help="how many of the questions are searched")
+    add("--k", type=int, nargs="+", default=[10, 100], metavar="K", help="phrases per question")
     args = parser.parse_args(argv)
     machine = describe_machine()
     encoder = load_phrase_encoder(read_settings(args.index[0])["encoder"])

@@ -108,7 +108,7 @@ def _leave(code: int, message: str = "") -> NoReturn:
     sys.exit(code)
 
 
-class Help(argparse.HelpFormatter):
+class _Help(argparse.HelpFormatter):
     """Fits text to the terminal, keeps the lines of examples and lists, and shows defaults that are not empty."""
 
     def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 28, **options: Any) -> None:
@@ -157,7 +157,7 @@ class FlagParser(argparse.ArgumentParser):
     """An `argparse.ArgumentParser` without abbreviations whose refusals are one line, with the nearest flag or word."""
 
     def __init__(self, *words: Any, **options: Any) -> None:
-        kinds: dict[str, Any] = {"formatter_class": Help, "allow_abbrev": False}
+        kinds: dict[str, Any] = {"formatter_class": _Help, "allow_abbrev": False}
         super().__init__(*words, **kinds | options)
 
     def parse_known_args(  # type: ignore[override]  # argparse declares overloads
@@ -192,7 +192,7 @@ class CommandParser(FlagParser):
 
     Args:
         command: the name of the sub-command, for example `search`; None for the program `tour` itself.
-        options: those of `argparse.ArgumentParser`; `formatter_class` is `Help` by default.
+        options: those of `argparse.ArgumentParser`; `formatter_class` is `_Help` by default.
     """
 
     def __init__(self, command: str | None, **options: Any) -> None:

@@ -169,17 +169,6 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
     return start.replace(**given)
 
 
-def positive(text: str) -> int:
-    """The type of a flag whose value is a whole number above 0."""
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return value
-
-
 def request_parser(command: str, request: type[Request], *, description: str | None, epilog: str) -> CommandParser:
     """The parser of a command whose flags are the fields of a request; its result has the flags that were given.
 
@@ -275,9 +264,7 @@ def _flag(field: dataclasses.Field[Any], hint: Any) -> tuple[str, dict[str, Any]
         options["choices"] = field.metadata["choices"]
     else:
         options["metavar"] = _metavar(field)
-    if field.metadata["count"]:
-        options["type"] = positive
-    elif float in kinds or int in kinds:
+    if float in kinds or int in kinds:
         options["type"] = float if float in kinds else int
     if several:
         options |= {"nargs": "+", "action": "extend", "metavar": "NAME"}

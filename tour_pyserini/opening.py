@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -32,12 +32,7 @@ from tour_pyserini.stores.vectors import EncodedCorpus
 from tour_pyserini.support.files import query_cache, score_cache
 from tour_pyserini.support.model_files import DEFAULT
 
-if TYPE_CHECKING:
-    from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
-
 log = logging.getLogger(__name__)
-
-_MAX_WORDS = 10
 
 
 class _NoVectors:
@@ -99,7 +94,7 @@ class Opener:
             predictions: where phrases go.
         """
         if is_phrase_index(request.index):
-            return self._tour_phrase_searcher(request, reranker, trace, predictions)
+            return self._phrase_searcher(request, reranker, trace, predictions)
         # What is quick to open comes first: a mistake is reported before models are loaded.
         texts = self.open(open_texts, request.corpus) if request.corpus else None
         inner = self._searched_index(request) if request.index else self._listed_documents(request)
@@ -132,12 +127,15 @@ class Opener:
             [encoder_fingerprint(options["spec"], options["encoder_class"], trust_remote_code=trust), *given]
         )
 
-    def phrase_searcher(self, request: SearchRequest) -> "PhraseSearcher":
-        """The searcher of a phrase index without TouR."""
+    def _phrase_searcher(
+        self, request: SearchRequest, reranker: Any, trace: IO[str] | None, predictions: IO[str] | None
+    ) -> TourSearcher:
         # torch and transformers take seconds to start.
+        from tour_pyserini.data.json_results import write_predictions
         from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
         from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
-        from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+        from tour_pyserini.phrases.phrase_input import PhraseInput
+        from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
 
         index, corpus = str(request.index), str(request.corpus)
         phrases = self.open(open_phrase_index, index, corpus=corpus, nprobe=request.nprobe)
@@ -150,26 +148,14 @@ class Opener:
             if not encoder.has_built(made):
                 searched = request.encoder or "a changed version of it"
                 log.warning("%s was built with %s and is searched with %s", index, made["encoder"], searched)
-        return PhraseSearcher(
-            phrases, encoder, self.open(open_texts, corpus), max_words=request.max_words or _MAX_WORDS
-        )
-
-    def _tour_phrase_searcher(
-        self, request: SearchRequest, reranker: Any, trace: IO[str] | None, predictions: IO[str] | None
-    ) -> TourSearcher:
-        from tour_pyserini.data.json_results import write_predictions
-        from tour_pyserini.phrases.phrase_input import PhraseInput
-        from tour_pyserini.phrases.phrase_searcher import TourPhraseSearcher
-
-        inner = self.phrase_searcher(request)
+        inner = PhraseSearcher(phrases, encoder, self.open(open_texts, corpus), max_words=request.max_words or 10)
+        read = {name: getattr(request, name) for name in ("context", "title", "separator")}
         return TourPhraseSearcher(
             inner,
             reranker,
             request.config,
             unit=request.unit or "phrase",
-            phrase_input=PhraseInput.read(
-                request.reranker, context=request.context, title=request.title, separator=request.separator
-            ),
+            phrase_input=PhraseInput.read(request.reranker, **read),
             observe=_observer(request, trace, inner.docids),
             predict=partial(write_predictions, predictions) if predictions else None,
         )
