@@ -1,4 +1,4 @@
-"""Options, tokens and batches of models that run here."""
+"""Tokens and batches of models that run here."""
 
 import pickle
 import time
@@ -9,30 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.loading import load_reranker
-from tour_pyserini.rerankers.local_reranker import _CHUNK, FilePairTokens, Options, PairTokens
+from tour_pyserini.rerankers.local_reranker import _CHUNK, FilePairTokens, PairTokens
 
 tokenizers = pytest.importorskip("tokenizers")
 pytest.importorskip("transformers")
 
 from reranker_families import tokenizer  # noqa: E402
-
-
-@pytest.mark.parametrize(
-    ("wrong", "word"),
-    [
-        ({"max_length": 3}, "max_length"),
-        ({"batch_size": 0}, "batch_size"),
-        ({"backend": "jax"}, "backend"),
-        ({"precision": "int8", "backend": "torch"}, "int8"),
-        ({"dtype": "bfloat16", "backend": "onnx"}, "torch"),
-        ({"dtype": "float16", "precision": "int8"}, "torch"),
-    ],
-)
-def test_impossible_options_are_refused(wrong, word):
-    with pytest.raises(TourError, match=word):
-        Options(**wrong)
 
 
 def test_scores_do_not_depend_on_batches_and_progress_counts_every_pair(onnx_folder, pairs):

@@ -87,6 +87,10 @@ def test_a_registered_kind_is_tried_first_can_restrict_the_back_ends_and_has_a_n
         (3, {}, "not 3"),
         (Zeros, {}, "not <class"),
         (Zeros(), {"prompt": "qwen3-reranker"}, "object has its own"),
+        *(("default", {name: 0}, name) for name in ("max_length", "batch_size", "threads")),
+        ("default", {"backend": "jax"}, "backend"),
+        ("default", {"precision": "int8", "backend": "torch"}, "int8"),
+        *(("default", {"dtype": "float16", **more}, "torch") for more in ({"backend": "onnx"}, {"precision": "int8"})),
     ],
 )
 def test_what_is_no_reranker_is_refused(spec, options, word):

@@ -1,14 +1,11 @@
-"""Models of torch: which get batches, and a last layer that computes one token only."""
-
-from types import SimpleNamespace
+"""A last layer that computes one token only."""
 
 import pytest
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from tour_pyserini.rerankers.local_reranker import Options  # noqa: E402
-from tour_pyserini.rerankers.torch_runner import TorchRunner, shorten_last_layer  # noqa: E402
+from tour_pyserini.rerankers.torch_runner import shorten_last_layer  # noqa: E402
 
 SIZES = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 KINDS = dict.fromkeys(("bert", "roberta", "xlm-roberta", "camembert", "electra"), SIZES)
@@ -52,31 +49,3 @@ def test_the_shortened_layer_gives_the_same_logits(kind, attention, inputs):
         model.bert.pooler.forward = lambda hidden: pool(hidden.mean(dim=1, keepdim=True))
         assert not shorten_last_layer(model, inputs) and model.bert.encoder.layer[-1] is last
         assert not shorten_last_layer(classifier("albert", **SIZES, embedding_size=16), inputs)
-
-
-class Lengths(torch.nn.Module):
-    """Counts the tokens of a row; `behaviour` is what it does with padding and batches."""
-
-    def __init__(self, behaviour):
-        super().__init__()
-        self.behaviour, self.dtype = behaviour, torch.float32
-        self.config = SimpleNamespace(pad_token_id=None, name_or_path="it")
-
-    def forward(self, input_ids, attention_mask):
-        if self.behaviour == "refuses batches" and len(input_ids) > 1:
-            raise ValueError(self.behaviour)
-        counted = torch.ones_like(input_ids) if self.behaviour == "counts padding" else attention_mask
-        return SimpleNamespace(logits=counted.sum(1, keepdim=True).float())
-
-
-@pytest.mark.parametrize(
-    ("behaviour", "alone", "padding"),
-    [("counts tokens", False, 7), ("counts padding", True, None), ("refuses batches", True, None)],
-)
-def test_a_model_gets_batches_if_padding_does_not_change_its_logits(behaviour, alone, padding):
-    model = Lengths(behaviour)
-    runner = TorchRunner(model, Options(), fill={"input_ids": 7})
-    rows = [{"input_ids": [4] * length, "attention_mask": [1] * length} for length in (3, 5)]
-    runner.test_batches(rows)
-    assert (runner.one_pair_per_call, model.config.pad_token_id) == (alone, padding)
-    assert runner(rows[:1]).tolist() == [[3.0]]

@@ -88,9 +88,9 @@ class GraphRunner(TextRunner):
         """
         files = [fingerprint(folder), fingerprint(Path(options.tokenizer)) if options.tokenizer else None]
         asked = [options.pooling, options.l2_norm, options.truncate_dim]
-        graph = cached_graph(_key(files, asked, _GRAPH), lambda path: _export(folder, options, path))
+        graph = cached_graph(_key(files, asked, _GRAPH), partial(_export, folder, options))
         if options.precision == "int8":
-            graph = cached_graph(_key(files, asked, _GRAPH, quantisation_recipe()), partial(_quantise, graph))
+            graph = cached_graph(_key(files, asked, _GRAPH, quantisation_recipe()), partial(quantise, graph))
         return cls(graph, role, options)
 
     def _properties(self) -> dict[str, Any]:
@@ -184,15 +184,6 @@ _POOLED: dict[str, Callable[[Floats], Floats]] = {
 
 def _key(*parts: Any) -> str:
     return hashlib.sha256(json.dumps(["encoder", *parts]).encode()).hexdigest()
-
-
-def _quantise(graph: Path, path: Path) -> None:
-    """An 8-bit copy of a graph, with its tokenizer and settings."""
-    quantise(graph, path)
-    onnx = import_optional("onnx", extra="onnx")
-    model = onnx.load(str(path))
-    onnx.helper.set_model_props(model, {item.key: item.value for item in onnx.load(str(graph)).metadata_props})
-    onnx.save(model, str(path))
 
 
 def _export(folder: Path, options: ModelOptions, path: Path) -> None:

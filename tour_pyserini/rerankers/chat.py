@@ -70,13 +70,8 @@ class ChatReranker(PartsReranker):
         self.name, self._requests = f"{base}#{self._model}", options.threads or REQUESTS
         self._prompt = _read_prompt(options.prompt, options.instruction)
         self._price = self._prompt.pop("price", {})
-        self._service = JsonService(
-            base,
-            key_variable=_key_variable(base),
-            deadline=said["deadline"],
-            retries=said["retries"],
-            connections=self._requests,
-        )
+        limits = {"deadline": said["deadline"], "retries": said["retries"], "connections": self._requests}
+        self._service = JsonService(base, key_variable=_key_variable(base), **limits)
         self._spent: dict[str, int] = {}
         self._answer = said.get("answer") or self._find_answer()
         asked = {name: value for name, value in self._prompt.items() if name not in (YES_NO, GRADES)}

@@ -273,18 +273,13 @@ class RemoteReranker(PartsReranker):
         self._address = address = _parse_address(spec)
         refuse_options(options, _LOCAL_OPTIONS, str(address))
         self.name, self._requests = str(address), options.threads or REQUESTS
-        self._service = JsonService(
-            address.base,
-            key_variable=KEY_VARIABLE,
-            deadline=address.deadline,
-            retries=address.retries,
-            connections=self._requests,
-        )
+        limits = {"retries": address.retries, "connections": self._requests}
+        self._service = JsonService(address.base, key_variable=KEY_VARIABLE, deadline=address.deadline, **limits)
         self._confirmed_at = 0.0
         (self._raw,) = from_background(self._find)
         if not self._raw:
-            limits = "labels are their logits, from -16.1 to 16.1, with fewer digits"
-            log.warning("%s gives probabilities, not raw scores: %s", address, limits)
+            said = "labels are their logits, from -16.1 to 16.1, with fewer digits"
+            log.warning("%s gives probabilities, not raw scores: %s", address, said)
         served, size = self._served, options.batch_size or BATCH_SIZE
         self._batch_size = min(size, served.largest_batch or size)
         self.identity = {
@@ -320,7 +315,7 @@ class RemoteReranker(PartsReranker):
     async def _confirm_model(self) -> None:
         if time.monotonic() - self._confirmed_at < CONFIRM_EVERY:
             return
-        served = await self._ask_model(self._dialect, retries=self._address.retries)
+        served = await self._ask_model(self._dialect)
         if served != self._served:
             words = [" ".join(filter(None, model[:3])) if model else "no model" for model in (served, self._served)]
             raise TourError(
@@ -362,7 +357,7 @@ class RemoteReranker(PartsReranker):
         inside = np.clip(probabilities, SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)
         return np.log(inside) - np.log1p(-inside)
 
-    async def _ask_model(self, dialect: str, *, retries: int) -> _ServedModel | None:
+    async def _ask_model(self, dialect: str, *, retries: int | None = None) -> _ServedModel | None:
         """The model that the service runs; None if it does not speak this dialect."""
         info, path = {}, _DIALECTS[dialect].info
         if path is not None:
