@@ -203,10 +203,11 @@ class PhraseSearcher:
         results: list[_Phrases] = [None] * len(queries)  # type: ignore[list-item]
         unfinished, fetch = np.arange(len(queries)), min(_FETCHED, len(self.tokens.rows))
         while len(unfinished):
-            all_starts, all_ends = self._fetch_tokens(queries[unfinished], fetch, threads)
+            # Each half of a query is one query for FAISS, so that starts and ends are found in one search.
+            hits = self._faiss.search(queries[unfinished].reshape(2 * len(unfinished), -1), fetch, threads=threads)
             finished = []
             for i, row in enumerate(unfinished.tolist()):
-                starts, ends = (Hits(hits.ids[i], hits.similarities[i]) for hits in (all_starts, all_ends))
+                starts, ends = (Hits(hits.ids[half], hits.similarities[half]) for half in (2 * i, 2 * i + 1))
                 results[row], final = self._best(queries[row], starts, ends, phrases=phrases, passages=passages)
                 # An inverted file returns -1 when its searched lists have no more tokens.
                 no_more = fetch >= len(self.tokens.rows) or max(starts.ids[-1], ends.ids[-1]) < 0
@@ -218,13 +219,6 @@ class PhraseSearcher:
         for row, found in enumerate(results):
             ids[row, : len(found.ids)], similarities[row, : len(found.ids)] = found.ids, found.scores
         return Hits(ids, similarities)
-
-    def _fetch_tokens(self, queries: Floats, count: int, threads: int) -> tuple[Hits, Hits]:
-        """The `count` best start tokens and end tokens of each query."""
-        # Each half of a query is one query for FAISS, so that starts and ends are found in one search.
-        halves = queries.reshape(2 * len(queries), -1)
-        hits = self._faiss.search(halves, count, threads=threads)
-        return Hits(hits.ids[::2], hits.similarities[::2]), Hits(hits.ids[1::2], hits.similarities[1::2])
 
     def _best(self, query: Floats, starts: Hits, ends: Hits, *, phrases: int, passages: int) -> tuple[_Phrases, bool]:
         """The list of one query from the fetched tokens, and whether it is final: more tokens are not needed."""
