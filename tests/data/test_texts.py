@@ -138,6 +138,14 @@ def test_an_unknown_document_is_a_tour_error_and_a_key_error(tmp_path):
         lucene_texts(None)["a"]
 
 
+def test_a_file_that_changes_while_in_use_is_named(tmp_path):
+    path = write(tmp_path / "c.jsonl", [A, B])
+    texts = BeirTexts(path)
+    path.write_text("x" * 200)
+    with pytest.raises(TourError, match="changed while in use"):
+        texts["a"]
+
+
 def test_saved_offsets_are_used_while_file_and_offsets_are_unchanged(tmp_path, monkeypatch):
     monkeypatch.setenv("TOUR_PYSERINI_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(texts_module, "_SAVED_FROM_BYTES", 1)

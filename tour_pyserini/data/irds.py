@@ -24,7 +24,7 @@ _NOUNS = {"docs": "documents", "queries": "topics", "qrels": "judgements"}
 
 
 @contextlib.contextmanager
-def _data_set(spec: str, part: str) -> Iterator[Any]:
+def data_set(spec: str, part: str) -> Iterator[Any]:
     """The data set `irds:NAME`, which has this part; errors inside the block become one sentence."""
     name = spec.removeprefix(IRDS)
     library = import_optional("ir_datasets", extra="irds")
@@ -45,7 +45,7 @@ def _data_set(spec: str, part: str) -> Iterator[Any]:
 
 def irds_topics(spec: str) -> dict[int | str, dict[str, Any]]:
     """The topics of a data set by id, in its order, with answers where it has them; ids are texts."""
-    with _data_set(spec, "queries") as opened:
+    with data_set(spec, "queries") as opened:
         return {
             query.query_id: {"title": query.default_text().strip()}
             | ({"answers": list(query.answers)} if hasattr(query, "answers") else {})
@@ -57,7 +57,7 @@ def irds_qrels(spec: str) -> list["Qrel"]:
     """The judgements of a data set."""
     from ir_measures import Qrel
 
-    with _data_set(spec, "qrels") as opened:
+    with data_set(spec, "qrels") as opened:
         return [Qrel(qrel.query_id, qrel.doc_id, qrel.relevance) for qrel in opened.qrels_iter()]
 
 
@@ -65,14 +65,14 @@ def irds_corpus(spec: str) -> Path:
     """The documents of a data set as JSON lines in the cache folder, where they are written once."""
     path = cache_home() / "irds" / f"{spec.removeprefix(IRDS).replace('/', '--')}.jsonl"
     if not path.is_file():
-        with _data_set(spec, "docs") as opened, atomic_write(path) as file:
+        with data_set(spec, "docs") as opened, atomic_write(path) as file:
             log.warning("the documents of %s are written to %s, once", spec, path)
-            for docid, title, text, fields in map(_document, opened.docs_iter()):
+            for docid, title, text, fields in map(irds_document, opened.docs_iter()):
                 file.write(json.dumps({"_id": docid, "title": title, "text": text, **fields}) + "\n")
     return path
 
 
-def _document(found: Any) -> tuple[str, str, str, dict[str, Any]]:
+def irds_document(found: Any) -> tuple[str, str, str, dict[str, Any]]:
     """Docid, title, text and further fields of a document; where it has no such text, all that it says is the text."""
     text = next((getattr(found, name) for name in ("text", "body") if hasattr(found, name)), None)
     plain = {name: value for name, value in found._asdict().items() if isinstance(value, str | int | float)}

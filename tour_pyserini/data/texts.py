@@ -6,6 +6,7 @@ import importlib
 import json
 import logging
 import os
+import threading
 import zipfile
 from array import array
 from collections.abc import Collection, Iterator, Mapping
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tour_pyserini.data.input_files import IRDS, PACKED, first_field, json_lines_files, plain_file
-from tour_pyserini.data.irds import irds_corpus
+from tour_pyserini.data.irds import data_set, irds_corpus, irds_document
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import atomic_write, cache_home, file_state
 from tour_pyserini.support.pyserini import ensure_java, may_know, open_prebuilt
@@ -192,7 +193,7 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
         spec: a mapping (returned unchanged); the path of a BEIR `corpus.jsonl`, of the folder that contains it, of a
             folder of `.jsonl` files, or of a `.tsv` file of ids and texts; the folder of a Pyserini Lucene index that
             stores its documents; the name of a prebuilt Lucene index; or that of a data set of ir_datasets,
-            `irds:beir/scifact`, whose documents are written to a file first.
+            `irds:beir/scifact`.
 
     Example:
         texts = open_texts("collections/scifact")
@@ -200,6 +201,8 @@ def open_texts(spec: Mapping[str, str] | str | os.PathLike[str]) -> Mapping[str,
     """
     if isinstance(spec, Mapping):
         return spec
+    if str(spec).startswith(IRDS):
+        return _IrdsTexts(str(spec))
     if file := corpus_file(Path(spec)):
         return BeirTexts(file)
     check_texts(spec)
@@ -342,7 +345,10 @@ class BeirTexts(Mapping[str, str]):
         line = b""
         while b"\n" not in line and (more := os.pread(self._file.fileno(), _READ_BYTES, start + len(line))):
             line += more
-        return _parse_document(line.partition(b"\n")[0], self._layout)
+        try:
+            return _parse_document(line.partition(b"\n")[0], self._layout)
+        except ValueError as error:
+            raise TourError(f"{self.path} was changed while in use (a line {error}); start again.") from None
 
 
 def corpus_file(path: Path) -> Path | None:
@@ -474,3 +480,30 @@ def _titled(contents: str) -> str:
     if len(title) > 2 and title[0] == title[-1] == '"':
         title = title[1:-1].replace('""', '"')
     return Passage(title, text, "\n")
+
+
+class _IrdsTexts(Mapping[str, str]):
+    """Docid to passage, looked up in the document store that ir_datasets makes of a data set."""
+
+    def __init__(self, spec: str) -> None:
+        self._spec, self._lock = spec, threading.Lock()  # stores read with one position in their file
+        with data_set(spec, "docs") as self._data_set:
+            self._store = self._data_set.docs_store()
+
+    def __getitem__(self, docid: str) -> str:
+        with self._lock:
+            found = self._store.get_many([docid])
+        if docid not in found:
+            raise UnknownDocument(docid, self._spec)
+        _, title, text, _ = irds_document(found[docid])
+        return Passage(title, text)
+
+    def fields(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Docid and fields of each document, for filters."""
+        return ((docid, fields) for docid, _, _, fields in map(irds_document, self._data_set.docs_iter()))
+
+    def __len__(self) -> int:
+        return self._data_set.docs_count() or sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[str]:
+        return (document.doc_id for document in self._data_set.docs_iter())

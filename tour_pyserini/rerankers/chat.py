@@ -98,20 +98,30 @@ class ChatReranker(PartsReranker):
     async def _label_all(self, pairs: Sequence[Pair], hand_over: Callable[[Part], None]) -> None:
         read, scale = _yes_no_label if self._answer == YES_NO else _grade_label, self._prompt[self._answer]
 
+        answers, unread = 0, list[str]()
+
         async def label(position: int) -> None:
+            nonlocal answers
             choice = await self._ask(pairs[position], self._answer)
+            answers += 1
             try:
                 logit = read(choice, scale)
             except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
                 query, document = (text[:80] for text in pairs[position])
-                raise TourError(
-                    f"the answer of {self.name} to the query {query!r} and the document {document!r} is no label: "
-                    f"{str(choice.get('message'))[:120]} ({first_line(error)}); change the prompt (--reranker-prompt) "
-                    "or the model."
-                ) from error
+                pair = f"to the query {query!r} and the document {document!r}"
+                unread.append(f"{str(choice.get('message'))[:120]} {pair} ({first_line(error)})")
+                raise TourError(unread[0]) from error  # nothing more is asked
             hand_over((np.array([position]), np.array([logit])))
 
-        await for_each(range(len(pairs)), label, at_once=self._requests)
+        try:
+            await for_each(range(len(pairs)), label, at_once=self._requests)
+        except TourError as error:
+            if not unread:
+                raise
+            raise TourError(
+                f"{len(unread)} of {answers} answers of {self.name} are no labels, such as {unread[0]}; change the "
+                "prompt (--reranker-prompt) or the model."
+            ) from error
 
     async def _ask(self, pair: Pair, answer: str, retries: int | None = None) -> dict[str, Any]:
         """The first choice of the answer about a pair."""
@@ -144,7 +154,7 @@ class ChatReranker(PartsReranker):
         used = usage if isinstance(usage, dict) else {}
         tokens = {"prompt tokens": used.get("prompt_tokens"), "answer tokens": used.get("completion_tokens")}
         for name, count in {"requests": 1, **tokens}.items():
-            if isinstance(count, int):
+            if type(count) is int and count >= 0:
                 self._spent[name] = self._spent.get(name, 0) + count
 
     def _find_answer(self) -> str:
