@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from toy_collection import DIMENSION, HashReranker, TableEncoder, ToyCollection, build_lucene, unit
 
-from tour_pyserini import FaissSearcher, QuerySignal, TourConfig, TourError, TourPrf, TourQueryEncoder, TourSearcher
+from tour_pyserini import FaissSearcher, TourConfig, TourError, TourQueryEncoder, TourSearcher
 from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex
 from tour_pyserini.stores.store import as_store
 
@@ -67,40 +67,6 @@ def test_the_query_encoder_uses_signals(collection):
     )
     assert np.array_equal(encoder(index).encode_batch(collection.queries), vectors)
     assert not np.array_equal(encoder().encode_batch(collection.queries), vectors)
-
-
-def prf(collection, *signals, method="tour"):
-    topics = dict(zip(collection.q_ids, collection.queries, strict=True))
-    config = TourConfig(method, early_stopping=False)
-    return TourPrf(HashReranker(), collection.texts, config, topics=topics, signals=signals)
-
-
-def candidates(collection, k=80):
-    return collection.searcher().batch_search(collection.queries, collection.q_ids, k=k, return_vector=True)
-
-
-def test_a_prf_rule_over_all_documents_updates_as_the_searcher_does(collection):
-    """With every document as a candidate, what signals say is compared among the same documents."""
-    index = second(collection)
-    vectors, hits = candidates(collection)
-    ours = prf(collection, index, method="soft").get_batch_prf_q_emb(collection.q_ids, vectors, hits)
-    config = TourConfig("soft", depth=80, iterations=1, early_stopping=False)
-    searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, config, signals=[index])
-    expected, _ = searcher.batch_search(collection.queries, collection.q_ids, return_vector=True)
-    assert ours == pytest.approx(np.asarray(expected), abs=1e-5)
-    without = prf(collection, method="soft").get_batch_prf_q_emb(collection.q_ids, vectors, hits)
-    assert ours != pytest.approx(without, abs=1e-3)
-
-
-def test_a_prf_rule_ignores_documents_it_was_not_given(collection):
-    def with_others(query, k):
-        return ["d1", "unknown", "d2"], [3.0, 2.0, 1.0]
-
-    vectors, hits = candidates(collection, 10)
-    rule = prf(collection, QuerySignal(with_others))
-    assert np.isfinite(rule.get_batch_prf_q_emb(collection.q_ids, vectors, hits)).all()
-    with pytest.raises(TourError, match="knows no text of the query 'q9'"):
-        rule.get_batch_prf_q_emb(["q9"], vectors[:1], {"q9": hits["q0"]})
 
 
 LETTERS = ["alpha", "bravo", "charlie", "delta", "echo", "foxtrot", "golf", "hotel"]

@@ -134,12 +134,9 @@ class TourConfig:
             with open(path, "rb") as file:
                 values = tomllib.load(file)
             return cls._from_values(values)
-        except OSError as error:
-            raise TourError(f"cannot read the settings file {path}: {error.strerror}.") from error
-        except TourError as error:
-            raise TourError(f"{path}: {error}") from error
-        except ValueError as error:  # not TOML, or not UTF-8
-            raise TourError(f"{path} is not a TOML file of settings: {error}.") from error
+        except (OSError, TourError, ValueError) as error:  # a ValueError: it is not TOML, or not UTF-8
+            why = getattr(error, "strerror", None) or str(error).removesuffix(".")
+            raise TourError(f"cannot use the settings of {path}: {why}.") from error
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write a TOML file that `load` reads."""

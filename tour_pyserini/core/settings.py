@@ -27,19 +27,17 @@ MASS = _Rule("must lie in (0, 1]", lambda value: 0 < value <= 1)
 _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}
 
 
-def setting(
-    default: Any, help: str, *, rule: _Rule | None = None, choices: tuple[str, ...] = (), infinite: bool = False
-) -> Any:
+def setting(default: Any, help: str, *, rule: _Rule | None = None, choices: tuple[str, ...] = ()) -> Any:
     """A field of a `Settings` class.
 
     Args:
-        default: its value if not given; its type is the setting's type (bool, int, float or str).
+        default: its value if not given; its type is the setting's type (bool, int, float or str). Where it is
+            infinite, the setting may be.
         help: one line for `--help`.
         rule: what a value must satisfy.
         choices: the values that a word may have.
-        infinite: whether infinity is allowed.
     """
-    return field(default=default, metadata={"help": help, "rule": rule, "choices": choices, "infinite": infinite})
+    return field(default=default, metadata={"help": help, "rule": rule, "choices": choices})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +99,7 @@ def _checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
     except (KeyError, ValueError, TypeError, OverflowError):
         raise TourError(f"{item.name} must be {_TYPE_NAMES[kind]}, not {value!r}.") from None
     options: Mapping[str, Any] = item.metadata
-    if kind is float and not (math.isfinite(result) or (options["infinite"] and result == math.inf)):
+    if kind is float and not (math.isfinite(result) or result == item.default):
         raise TourError(f"{item.name} must be a finite number, not {value!r}.")
     if options["choices"] and result not in options["choices"]:
         raise TourError(f"{item.name} must be one of {', '.join(options['choices'])}, not {value!r}.")

@@ -116,7 +116,7 @@ class TourVectorPrf(pt.Transformer):
 
     def transform(self, inp: pd.DataFrame) -> pd.DataFrame:
         """The queries of a frame of results, each with its updated `query_vec`."""
-        needed = ["rank", "query_vec", "doc_vec", *(["query"] if self._rule.reads_query else [])]
+        needed = ["rank", "query_vec", "doc_vec", *(["query"] if self._rule.labels else [])]
         needed += ["text"] if self._rule.labels and self._texts is None else []
         pt.validate.result_frame(inp, extra_columns=needed)
         queries = _queries(inp)
@@ -126,12 +126,12 @@ class TourVectorPrf(pt.Transformer):
         return queries.assign(query_vec=pd.Series(vectors, index=queries.index, dtype=object))
 
     def _updated(self, results: pd.DataFrame) -> np.ndarray:
-        docids, passages = results["docno"].astype(str).tolist(), list[str]()
-        if self._rule.labels:
-            passages = results["text"].tolist() if self._texts is None else [self._texts[docid] for docid in docids]
-        query = results["query"].iloc[0] if self._rule.reads_query else None
-        vectors = np.stack(results["doc_vec"].tolist())
-        return self._rule.update(results["query_vec"].iloc[0], vectors, docids=docids, passages=passages, query=query)
+        vector, vectors = results["query_vec"].iloc[0], np.stack(results["doc_vec"].tolist())
+        if not self._rule.labels:
+            return self._rule.update(vector, vectors)
+        docids = results["docno"].astype(str)
+        passages = results["text"].tolist() if self._texts is None else [self._texts[docid] for docid in docids]
+        return self._rule.update(vector, vectors, passages=passages, query=results["query"].iloc[0])
 
 
 class TourRerank(pt.Transformer):

@@ -14,9 +14,6 @@ from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.rerankers.reranker import Pair, score_pairs
-from tour_pyserini.searchers.searched_index import as_signals
-from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
-from tour_pyserini.stores.signals import Signal, found_by
 from tour_pyserini.stores.store import Store, UnsearchedDocuments, as_store
 
 
@@ -128,43 +125,25 @@ class Feedback:
 
     Attributes:
         config: the method and its settings; there is one update, from all candidates.
-        labels: whether it reads passages.
-        reads_query: whether it needs the query's text.
+        labels: whether it reads the query's text and passages.
     """
 
-    def __init__(
-        self, reranker: Any = "default", config: TourConfig | None = None, *, signals: Sequence[Any] = ()
-    ) -> None:
-        """Set up the rule.
-
-        Args:
-            reranker: where labels come from: anything `load_reranker` takes.
-            config: the method and its settings.
-            signals: what else says something of the candidates, each anything `as_signals` takes.
-        """
+    def __init__(self, reranker: Any = "default", config: TourConfig | None = None) -> None:
+        """Take labels from a re-ranker, anything `load_reranker` takes, as the method and its settings say."""
         self.config = config or TourConfig()
         self.labels = self.config.most_labels > 0
         self._reranker = load_reranker(reranker) if self.labels else None
-        self._signals = as_signals(signals)
-        self.reads_query = self.labels or bool(self._signals)
 
     def update(
-        self,
-        vector: Floats,
-        vectors: Floats,
-        *,
-        docids: Sequence[str],
-        passages: Sequence[str] = (),
-        query: str | None = None,
+        self, vector: Floats, vectors: Floats, *, passages: Sequence[str] = (), query: str | None = None
     ) -> Floats:
         """The updated vector [d] of a query; the same where it may stop already.
 
         Args:
             vector: [d] the query's vector.
             vectors: [k, d] those of the candidates.
-            docids: [k] their names, for signals.
             passages: [k] their passages, where the rule labels.
-            query: the query's text, where the rule reads it.
+            query: the query's text, where the rule labels.
         """
         vector = np.asarray(vector, dtype=np.float32).reshape(-1)
         if not len(vectors):
@@ -172,8 +151,7 @@ class Feedback:
         rounds = {"depth": len(vectors), "iterations": 1, "budget": len(vectors)}  # in so far as the method has them
         known = self.config.values()
         config = self.config.replace(**{name: value for name, value in rounds.items() if name in known})
-        signals = [_scores_of(signal, query, docids) for signal in self._signals] if query else []
-        work = ListTask.of(query or "", vector, as_store(vectors), signals, passages, config)
+        work = ListTask.of(query or "", vector, as_store(vectors), [], passages, config)
         _run([work], self._reranker)
         return work.task.result.vector
 
@@ -256,22 +234,3 @@ def _passage(document: Any, place: int) -> str:
     if text is None:
         raise TourError(f"the document at position {place} is a {type(document).__name__} without a text; give `text`.")
     return Passage(fields["title"], text) if fields.get("title") else text
-
-
-def _scores_of(signal: Signal, query: str, docids: Sequence[str]) -> SignalScores:
-    """What a signal says of the candidates [k], also of those that it does not find."""
-    positions = _Numbered(zip(docids, range(len(docids)), strict=True))
-    found = found_by(signal, [query], SIGNAL_HITS, positions).of_query(0)
-    candidates = np.arange(len(docids))
-    return SignalScores(candidates, found.of(candidates))
-
-
-class _Numbered(dict[str, int]):
-    """Gives every docid a position: which documents the index has, a rule of feedback does not know."""
-
-    def __contains__(self, docid: object) -> bool:
-        return True
-
-    def __missing__(self, docid: str) -> int:
-        self[docid] = len(self)
-        return self[docid]

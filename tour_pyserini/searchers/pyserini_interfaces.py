@@ -102,8 +102,7 @@ class TourPrf(DenseVectorPrf):
     """One update of a query from the candidates it is given; the caller retrieves again.
 
     Pyserini hands a PRF rule vectors and ids but no query text: `topics` has the texts by id, or a single query's
-    text is passed along. Further signals are asked for the query's text, and what they say is compared among the
-    candidates that the rule is given; it knows no others.
+    text is passed along.
 
     Example:
         prf = TourPrf("default", "scifact/corpus.jsonl", topics={"q1": "do statins prevent stroke"})
@@ -118,7 +117,6 @@ class TourPrf(DenseVectorPrf):
         config: TourConfig | None = None,
         *,
         topics: Mapping[str, str] | None = None,
-        signals: Sequence[Any] = (),
     ) -> None:
         """Set up the rule; its candidates are those it is given, not `config.depth`, and its updates one.
 
@@ -127,7 +125,6 @@ class TourPrf(DenseVectorPrf):
             texts: the candidates' passages: anything `open_texts` takes.
             config: the method and its settings.
             topics: the texts of queries by their ids.
-            signals: what else says something of the candidates, each anything `as_signals` takes.
         """
         super().__init__()
         config = config or TourConfig()
@@ -135,21 +132,19 @@ class TourPrf(DenseVectorPrf):
             raise TourError(f"the method {config.method} reads passages: give their texts (the corpus).")
         self._texts = open_texts(texts) if texts is not None else {}
         self._topics = topics or {}
-        self._rule = Feedback(reranker, config, signals=signals)
+        self._rule = Feedback(reranker, config)
         self.config = self._rule.config
 
     def get_prf_q_emb(
         self, emb_qs: np.ndarray, prf_candidates: list[PrfDenseSearchResult], query: str | None = None
     ) -> np.ndarray:
         """The updated vector [d] of the query of that text and vector [d]; the same where it may stop already."""
-        if self._rule.reads_query and not query:
+        if self._rule.labels and not query:
             raise TourError("TourPrf labels candidates and needs the query's text: pass query=, or topics= and ids.")
-        docids = [hit.docid for hit in prf_candidates]
         return self._rule.update(
             emb_qs,
             np.array([hit.vectors for hit in prf_candidates], dtype=np.float32),
-            docids=docids,
-            passages=[read_text(self._texts, docid) for docid in docids] if self._rule.labels else (),
+            passages=[read_text(self._texts, hit.docid) for hit in prf_candidates] if self._rule.labels else (),
             query=query,
         )
 
@@ -157,7 +152,7 @@ class TourPrf(DenseVectorPrf):
         self, topic_ids: list[str], emb_qs: np.ndarray, prf_candidates: dict[str, list[PrfDenseSearchResult]]
     ) -> np.ndarray:
         """The updated vectors [n, d] of the queries of these ids."""
-        unknown = [id_ for id_ in topic_ids if self._rule.reads_query and id_ not in self._topics]
+        unknown = [id_ for id_ in topic_ids if self._rule.labels and id_ not in self._topics]
         if unknown:
             raise TourError(f"TourPrf knows no text of the query {unknown[0]!r}: add it to topics=.")
         return np.array(

@@ -54,9 +54,7 @@ class _GradientSettings(_RoundSettings):
     learning_rate: float = setting(0.2, "step size before its linear decay (eta)", rule=NOT_NEGATIVE)
     momentum: float = setting(0.0, "momentum of gradient descent; the paper's is 0.99", rule=BELOW_1)
     weight_decay: float = setting(0.01, "weight decay of gradient descent (lambda_decay)", rule=NOT_NEGATIVE)
-    gradient_clip: float = setting(
-        math.inf, "largest gradient norm; the published code uses 1", rule=POSITIVE, infinite=True
-    )
+    gradient_clip: float = setting(math.inf, "largest gradient norm; the published code uses 1", rule=POSITIVE)
 
 
 @dataclass(frozen=True, kw_only=True)
