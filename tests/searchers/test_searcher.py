@@ -103,17 +103,6 @@ def test_stock_searcher_with_our_encoder_retrieves_what_tour_retrieves(collectio
     assert alone == [hit.docid for hit in theirs["q4"]]
 
 
-def test_hits_do_not_depend_on_how_many_queries_are_searched_together(tmp_path):
-    collection = ToyCollection(tmp_path, documents=3000)
-    random = np.random.default_rng(1)
-    queries = random.normal(size=(17_000, 8)).astype(np.float32)  # more than FAISS searches with one kernel
-    index = collection.searcher()
-    searcher = TourSearcher(index, None, None, TourConfig.preset("dense"))
-    together = searcher.batch_search(queries, [str(i) for i in range(len(queries))], k=5)
-    for i in range(0, 17_000, 500):
-        assert searcher.search(queries[i], k=5) == together[str(i)]
-
-
 @pytest.mark.parametrize(
     ("change", "names"),
     [
