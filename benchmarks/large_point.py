@@ -51,7 +51,7 @@ def _build(args: argparse.Namespace) -> float:
 def _open(args: argparse.Namespace) -> float:
     from tour_pyserini.data.texts import open_texts
     from tour_pyserini.searchers.searched_index import open_index
-    from tour_pyserini.stores.index_folder import positions_of
+    from tour_pyserini.stores.filters import positions_of
 
     start = time.perf_counter()
     searched, texts = open_index(args.index), open_texts(args.data / "corpus.jsonl")

@@ -23,10 +23,10 @@ from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.rerankers.score_cache import CachedReranker
 from tour_pyserini.searchers.searched_index import SearchedIndex, open_index
-from tour_pyserini.searchers.searcher import TourSearcher, field_table
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.stores.faiss_building import check_fit
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.filters import Filter, search_within
+from tour_pyserini.stores.filters import FieldTable, Filter, search_within
 from tour_pyserini.stores.store import Store, as_store
 from tour_pyserini.stores.vector_collection import CollectionStore
 from tour_pyserini.support.files import sha256
@@ -84,7 +84,7 @@ def measure_stores(setup: BenchmarkSetup) -> Report:
     )
     docids = list(opened.docids)
     wanted = Filter.parse(docids[:: max(1, len(docids) // _PASSING)][:_PASSING])
-    documents = field_table(docids, None).passing(wanted)
+    documents = FieldTable(docids).passing(wanted)
     within: dict[str, Any] = {
         name: one.store.within(wanted) if isinstance(one.store, CollectionStore) else documents
         for name, one in contenders.items()

@@ -23,8 +23,9 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.flags import flag_name
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex, open_index
-from tour_pyserini.searchers.searcher import TourSearcher, field_table
+from tour_pyserini.searchers.searcher import TourSearcher
 from tour_pyserini.searchers.trace import Trace
+from tour_pyserini.stores.filters import FieldTable
 from tour_pyserini.stores.index_folder import IndexSettings, check_vectors
 from tour_pyserini.stores.signals import RunSignal, open_signal
 from tour_pyserini.stores.store import UnsearchedDocuments, as_store
@@ -110,7 +111,7 @@ class Opener:
             min_relevance=request.min_relevance,
             observe=_observer(request, trace, inner.docids),
             filter=request.filter,
-            fields=self.open(field_table, inner.docids, texts),  # read once for all settings
+            fields=self.open(FieldTable, inner.docids, texts),  # read once for all settings
         )
 
     def encoder_fingerprint(self, request: SearchRequest) -> str:

@@ -17,10 +17,9 @@ from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.searched_index import SearchedIndex
-from tour_pyserini.searchers.searcher import field_table
 from tour_pyserini.stores import faiss_index
 from tour_pyserini.stores.faiss_index import FaissIndex
-from tour_pyserini.stores.filters import Filter, Within, search_within
+from tour_pyserini.stores.filters import FieldTable, Filter, Within, search_within
 from tour_pyserini.stores.signals import found_by, open_signal
 from tour_pyserini.stores.store import as_store
 
@@ -76,7 +75,7 @@ def expected(condition):
 
 def passing(condition):
     docids = docids_of(VECTORS)
-    return field_table(docids, None, dict(zip(docids, FIELDS, strict=True))).passing(Filter.parse(condition))
+    return FieldTable(docids, None, dict(zip(docids, FIELDS, strict=True))).passing(Filter.parse(condition))
 
 
 @given(CONDITIONS)
@@ -89,7 +88,7 @@ def test_docids_pass_and_unknown_ones_do_not_matter():
     assert passing(["doc-7", "doc-3", "doc-999"]).ids.tolist() == [3, 7]
     assert passing([]).ids.tolist() == []
     words = [{"day": "2020-01-02", "n": True}, {"day": "2019-12-31", "n": 1}, {"day": 7, "n": 0}]
-    table = field_table("abc", None, dict(zip("abc", words, strict=True)))
+    table = FieldTable("abc", None, dict(zip("abc", words, strict=True)))
     for condition, ids in (
         ({"day": {"gte": "2020"}}, [0]),
         ({"n": 1}, [1]),

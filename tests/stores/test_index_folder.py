@@ -14,7 +14,8 @@ from toy_collection import ToyCollection
 from tour_pyserini.data.records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import index_folder
-from tour_pyserini.stores.index_folder import Docids, IndexSettings, positions_of, read_index_files
+from tour_pyserini.stores.filters import positions_of
+from tour_pyserini.stores.index_folder import Docids, IndexSettings, read_index_files
 from tour_pyserini.support.files import sha256
 from tour_pyserini.support.resumable import PartialFolder
 

@@ -295,7 +295,7 @@ class TourPhraseSearcher(TourSearcher):
         self._phrase_input = phrase_input or PhraseInput.read(reranker)
         # Probabilities of relevance are of passages.
         config = config and config.replace(calibration=None)
-        no_fields = FieldTable(dict[str, Any]().items, dict, 0)  # phrases are not filtered
+        no_fields = FieldTable([])  # phrases are not filtered
         how: dict[str, Any] = {"vectors": searcher.tokens.phrase_vectors, "observe": observe, "fields": no_fields}
         super().__init__(searcher, reranker, searcher.texts, config, **how)
 

@@ -23,8 +23,7 @@ from tour_pyserini.encoders.encoder import PassageVectors, encode_queries, text_
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.searchers.hits import Hit, HitList
 from tour_pyserini.searchers.searched_index import as_signals, hybrid_parts, in_memory_index
-from tour_pyserini.stores.filters import FieldTable, Filter, Within, search_within
-from tour_pyserini.stores.index_folder import positions_of
+from tour_pyserini.stores.filters import FieldTable, Filter, Within, search_each
 from tour_pyserini.stores.signals import HITS as SIGNAL_HITS
 from tour_pyserini.stores.signals import Signal, check_documents, found_by
 from tour_pyserini.stores.store import as_store
@@ -156,7 +155,7 @@ class TourSearcher:
         self._vector_source = vectors
         stored = isinstance(vectors, str | os.PathLike | EncodedCorpus)
         self._searched = in_order(self._store, self._vectors if stored else None)
-        self._fields = fields if isinstance(fields, FieldTable) else field_table(searcher.docids, self._texts, fields)
+        self._fields = fields if isinstance(fields, FieldTable) else FieldTable(searcher.docids, self._texts, fields)
         self._filter = Filter() if filter is None else Filter.parse(filter)
         self._passing: dict[tuple[str, str], Within] = {}  # of the last filters
         self._signals = self._opened_signals([*more, *as_signals(signals)])
@@ -564,27 +563,11 @@ class TourSearcher:
         return np.stack([task.result.vector for task in tasks])
 
     def _search(self, vectors: Floats, k: int, queries: Sequence[Query], threads: int) -> Hits:
-        """The hits [n, k] of vectors [n, d] of queries, without the document that each excludes."""
+        """The hits [n, k] of vectors [n, d] of queries, each within what it may find and without what it excludes."""
         excluded = np.array([query.excluded for query in queries], dtype=np.int64)
-        if not (excluded >= 0).any():
-            return self._find(vectors, k, queries, threads)
-        return _without(excluded, self._find(vectors, k + 1, queries, threads), k)
-
-    def _find(self, vectors: Floats, k: int, queries: Sequence[Query], threads: int) -> Hits:
-        """The hits [n, k] of vectors [n, d] among the documents that pass the filter of each query."""
-        filters = {id(query.within): query.within for query in queries}
-        if list(filters.values()) == [None]:
-            return self._searched.search(vectors, k, threads=threads)
-        result = Hits(np.full((len(vectors), k), -1, dtype=np.int64), np.full((len(vectors), k), -np.inf, np.float32))
-        for key, within in filters.items():
-            rows = [row for row, query in enumerate(queries) if id(query.within) == key]
-            if within is None:
-                found = self._searched.search(vectors[rows], k, threads=threads)
-            else:
-                found = search_within(self._searched, vectors[rows], k, within, threads=threads)
-            for all_rows, part in zip(result, found, strict=True):
-                all_rows[rows, : part.shape[1]] = part
-        return result
+        some = bool((excluded >= 0).any())
+        hits = search_each(self._searched, vectors, k + some, [query.within for query in queries], threads=threads)
+        return _without(excluded, hits, k) if some else hits
 
     def _within(self, given: Any) -> Within | None:
         """The documents that pass a filter and that of all searches, None: all; one object for equal filters."""
@@ -622,18 +605,6 @@ class TourSearcher:
     def _passage(self, docid: str) -> str:
         """What the re-ranker reads of a document."""
         return read_text(self._texts or {}, docid)
-
-
-def field_table(docids: Sequence[str], texts: Any, fields: Mapping[str, Mapping[str, Any]] | None = None) -> FieldTable:
-    """What filters read of the documents of an index: the given fields by docid, or what the corpus of `texts` has."""
-    given = getattr(texts, "fields", None) if fields is None else fields.items
-
-    def records() -> Iterable[tuple[str, Mapping[str, Any]]]:
-        if given is None:
-            raise RequestError("a filter on fields reads them from the corpus file; give it, or fields=.")
-        return given()
-
-    return FieldTable(records, lambda: positions_of(docids), len(docids))
 
 
 def _as_config(config: Any) -> TourConfig:

@@ -181,20 +181,18 @@ class FieldTable:
     """Which documents of an index have which values of which fields; a field is read when a filter first names it."""
 
     def __init__(
-        self,
-        records: Callable[[], Iterable[tuple[str, Mapping[str, Any]]]],
-        positions: Callable[[], Mapping[str, int]],
-        size: int,
+        self, docids: Sequence[str], texts: Any = None, fields: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
-        """Read docids and fields from `records()`; `positions()` has the documents of an index of this size."""
-        self._records, self._open_positions, self._size = records, positions, size
+        """Of an index with these docids: the given fields by docid, or what the corpus of `texts` has."""
+        self._docids = docids
+        self._given = getattr(texts, "fields", None) if fields is None else fields.items
         self._names: set[str] | None = None  # of all fields, when they were read once
         self._values: dict[str, dict[tuple[bool, Any], Ids]] = {}
 
     @cached_property
     def positions(self) -> Mapping[str, int]:
         """The position of each docid in the index."""
-        return self._open_positions()
+        return positions_of(self._docids)
 
     def passing(self, wanted: Filter, among: Within | None = None) -> Within:
         """The documents that pass a filter, among those that pass another one.
@@ -204,7 +202,7 @@ class FieldTable:
         """
         if wanted.expressions:
             raise RequestError(f"the filter {wanted.expressions[0]!r:.100} is not JSON; {_FORM}.")
-        allowed = np.ones(self._size, dtype=bool) if among is None else among.mask
+        allowed = np.ones(len(self._docids), dtype=bool) if among is None else among.mask
         mask = allowed.copy()
         if wanted.docids is not None:
             found = (self.positions.get(docid, -1) for docid in wanted.docids)
@@ -219,7 +217,7 @@ class FieldTable:
         return Within(mask)
 
     def _mask(self, positions: Iterable[Any]) -> np.ndarray:
-        mask = np.zeros(self._size, dtype=bool)
+        mask = np.zeros(len(self._docids), dtype=bool)
         for ids in positions:
             mask[ids] = True
         return mask
@@ -227,7 +225,7 @@ class FieldTable:
     def _where(self, condition: _Test | _Group) -> np.ndarray:
         if isinstance(condition, _Group):
             join, start = (np.logical_and, True) if condition.operator == "and" else (np.logical_or, False)
-            masks = [np.full(self._size, start), *map(self._where, condition.parts)]
+            masks = [np.full(len(self._docids), start), *map(self._where, condition.parts)]
             return np.asarray(join.reduce(masks))
         values, (first, *_) = self._values[condition.field], (*condition.values, None)
         if condition.operator == "in":
@@ -244,9 +242,11 @@ class FieldTable:
         """Read the fields of these names, of which there may be none; the first time, the names of all fields."""
         if not names or (self._names is not None and self._names.isdisjoint(names)):
             return
+        if self._given is None:
+            raise RequestError("a filter on fields reads them from the corpus file; give it, or fields=.")
         found: dict[str, dict[tuple[bool, Any], list[int]]] = {name: {} for name in names}
         known = set[str]()
-        for docid, fields in self._records():
+        for docid, fields in self._given():
             known |= fields.keys()
             for name in found.keys() & fields.keys():
                 position = self.positions.get(docid, -1)
@@ -266,6 +266,12 @@ def _tests(condition: _Test | _Group) -> Iterator[_Test]:
         yield from _tests(part)
 
 
+def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
+    """The position of each docid; of equal docids, the last one."""
+    known = getattr(docids, "positions", None)  # of the packed docids of a folder
+    return known if isinstance(known, Mapping) else {docid: i for i, docid in enumerate(docids)}
+
+
 def search_within(store: Any, vectors: Floats, k: int, within: Within, *, threads: int = 1) -> Hits:
     """The k hits of each of the vectors [n, d] among the documents that pass; see `Store.search`."""
     if own := getattr(store, "search_within", None):
@@ -274,6 +280,24 @@ def search_within(store: Any, vectors: Floats, k: int, within: Within, *, thread
     return first_passing(
         lambda rows, wanted: store.search(vectors[rows], wanted, threads=threads), len(vectors), k, within, store.size
     )
+
+
+def search_each(store: Any, vectors: Floats, k: int, withins: Sequence[Within | None], *, threads: int = 1) -> Hits:
+    """The k hits of each of the vectors [n, d] among documents of its own [n]; None: all."""
+    kinds = {id(within): within for within in withins}
+    if list(kinds.values()) == [None]:
+        hits: Hits = store.search(vectors, k, threads=threads)
+        return hits
+    result = Hits(np.full((len(vectors), k), -1, dtype=np.int64), np.full((len(vectors), k), -np.inf, np.float32))
+    for kind, within in kinds.items():
+        rows = [row for row, own in enumerate(withins) if id(own) == kind]
+        if within is None:
+            found = store.search(vectors[rows], k, threads=threads)
+        else:
+            found = search_within(store, vectors[rows], k, within, threads=threads)
+        for all_rows, part in zip(result, found, strict=True):
+            all_rows[rows, : part.shape[1]] = part
+    return result
 
 
 def first_passing(search: Callable[[Ids, int], Hits], count: int, k: int, within: Within, size: int) -> Hits:

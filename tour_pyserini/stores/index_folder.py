@@ -138,11 +138,6 @@ class _Positions(Mapping[str, int]):
         return iter(self.docids)
 
 
-def positions_of(docids: Sequence[str]) -> Mapping[str, int]:
-    """The position of each docid; of equal docids, the last one."""
-    return docids.positions if isinstance(docids, Docids) else {docid: i for i, docid in enumerate(docids)}
-
-
 def _checked_lines(docids: Docids, path: Path) -> Iterator[str]:
     """The docids without white space at their ends, each of them checked."""
     for number, line in enumerate(docids.encoded(), start=1):

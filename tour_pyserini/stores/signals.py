@@ -21,14 +21,13 @@ from tour_pyserini.data.input_files import read_json_object
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import is_lucene_index, open_lucene
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores.filters import Filter, Within, first_passing
+from tour_pyserini.stores.filters import Filter, Within, first_passing, positions_of
 from tour_pyserini.stores.index_folder import (
     BM25_FOLDER,
     BM25_RECORD,
     Docids,
     check_checksums,
     has_bm25,
-    positions_of,
 )
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import sha256
