@@ -2,6 +2,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from ir_measures import Qrel, ScoredDoc
 
 from tour_pyserini.data.topics import Question
@@ -31,6 +33,11 @@ from tour_pyserini.evaluation.measures import Scorer
 def test_exact_match_and_f1_by_hand(predicted, gold, em, overlap):
     assert exact_match(predicted, gold) == em
     assert answer_means([predicted], [gold]) == {"EM": em, "F1": pytest.approx(overlap)}
+
+
+@given(st.text("abc. the", max_size=12), st.lists(st.text("abc. the", max_size=12), max_size=3))
+def test_f1_is_between_exact_match_and_1(predicted, gold):
+    assert exact_match(predicted, gold) <= answer_means([predicted], [gold])["F1"] <= 1
 
 
 QUESTIONS = [Question("q1", "w", ["red green"]), Question("q2", "w", ["x"]), Question("q3", "w", ["y"])]

@@ -4,10 +4,10 @@ import base64
 import hashlib
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_collection import HashReranker, ToyCollection
@@ -77,29 +77,14 @@ TEXTS = {"a": "A", "b": Passage("B & b", "of the\nnorth"), "c<": "</script><scri
 FINAL = [("c<", 3.0), ("b", 2.0), ("a", 1.0)]
 
 
-class Elements(HTMLParser):
-    """The elements of a page: tags with attributes, and the text of each script and style."""
-
-    def __init__(self, page):
-        super().__init__()
-        self.found = []
-        self.feed(page)
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append([tag, dict(attrs), ""])
-
-    def handle_data(self, data):
-        if self.cdata_elem:  # inside a script or a style
-            self.found[-1][2] += data
-
-    def script(self, **wanted):
-        """The text of the script or style with these attributes."""
-        return next(text for tag, given, text in self.found if tag in ("script", "style") and given == wanted)
+def elements(path):
+    """The elements of a page."""
+    return BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
 
 
 def recorded_in(path):
     """What a page shows."""
-    return json.loads(Elements(path.read_text(encoding="utf-8")).script(type="application/json", id="recorded"))
+    return json.loads(elements(path).find("script", id="recorded").string)
 
 
 def test_a_path_is_told_in_the_events_of_the_service(tmp_path):
@@ -135,16 +120,13 @@ def test_a_page_needs_no_other_file_and_runs_nothing_but_its_own_script(tmp_path
     assert (shown["query"], shown["relevant"], shown["texts"]) == ("<b>why</b>", ["c<"], TEXTS)
     assert [event["data"]["map"] for event in shown["events"]] == [None, None]
     assert shown["events"][1]["data"]["candidates"][0]["similarity"] == 4  # as the trace has it
-    page = (tmp_path / "page").read_text(encoding="utf-8")
-    elements = Elements(page)
-    used = {
-        value for _, attributes, _ in elements.found for name, value in attributes.items() if name in ("src", "href")
-    }
+    page, found = (tmp_path / "page").read_text(encoding="utf-8"), elements(tmp_path / "page")
+    used = {one.get(name) for one in found.find_all(True) for name in ("src", "href") if one.has_attr(name)}
     assert used == {"data:,", "#results"}
     assert "url(http" not in page and "@import" not in page and "<script>alert" not in page and "<b>" not in page
-    script, style = elements.script(type="module"), elements.script()
+    script, style = found.find("script", type="module").string, found.find("style").string
     assert re.search(r"^(import|export)\b", script, re.MULTILINE) is None and "prefers-color-scheme: dark" in style
-    policy = next(each["content"] for _, each, _ in elements.found if "http-equiv" in each)
+    policy = found.find("meta", attrs={"http-equiv": True})["content"]
     for source, text in (("script-src", script), ("style-src", style)):
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{source} 'sha256-{digest}';" in policy
