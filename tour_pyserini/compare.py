@@ -17,7 +17,7 @@ from tour_pyserini.data.records import record_path
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions, read_topics
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import answers_needed
+from tour_pyserini.evaluation.answer_matching import answers_needed
 from tour_pyserini.evaluation.measures import Scorer, measure_runs
 from tour_pyserini.evaluation.paired_tests import TESTS, compare_with_baseline, gains
 from tour_pyserini.evaluation.pictures import check_picture, draw_gains, gains_svg

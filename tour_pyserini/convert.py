@@ -23,8 +23,7 @@ from tour_pyserini.data.texts import Passage, open_texts
 from tour_pyserini.data.topics import read_questions, read_topics
 from tour_pyserini.encoders.encoder import text_of
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import passages_with_answers
-from tour_pyserini.evaluation.answer_measures import normalise
+from tour_pyserini.evaluation.answer_matching import normalise, passages_with_answers
 from tour_pyserini.flags import Kinds, Request, option, parse_kind
 from tour_pyserini.support.files import atomic_write, check_output
 

@@ -22,10 +22,10 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation import answer_matching
 from tour_pyserini.evaluation.answer_matching import (
     answer_qrels,
+    answer_values,
     answers_are_patterns,
     matcher_for,
     passages_with_answers,
-    pattern_match,
     warn_about_unusable_answers,
 )
 
@@ -58,7 +58,8 @@ def test_a_match_has_a_time_limit_in_any_thread(monkeypatch):
     with pytest.raises(TourError, match=r"\(a\+\)\+.*took more than"):
         slow.matches("a" * 3000 + "b")
     with ThreadPoolExecutor(1) as thread, pytest.raises(TourError, match="took more than"):
-        thread.submit(pattern_match, "a" * 3000 + "b", [r"(a+)+\b(?=c)$"]).result(timeout=60)
+        question = Question("q", "who", [r"(a+)+\b(?=c)$"])
+        thread.submit(answer_values, ["EM@1"], [question], {"q": ["a" * 3000 + "b"]}, regex=True).result(timeout=60)
 
 
 def test_topics_with_regular_expressions_are_known_by_name():

@@ -8,7 +8,7 @@ from ir_measures import Qrel, ScoredDoc
 
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import answer_means, answer_values, exact_match
+from tour_pyserini.evaluation.answer_matching import answer_means, answer_values, exact_match
 from tour_pyserini.evaluation.measures import Scorer
 
 

@@ -8,7 +8,7 @@ from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
 from tour_pyserini.data.records import read_record
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import exact_match
+from tour_pyserini.evaluation.answer_matching import exact_match
 from tour_pyserini.experiments import running
 
 ANSWERS = {"q1": ["Wilhelm Röntgen"], "q2": ["Rhine", "the Rhine"], "q3": ["1901"]}

@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification
 
 from tour_pyserini import train
 from tour_pyserini.data.topics import read_questions
-from tour_pyserini.evaluation.answer_measures import normalise
+from tour_pyserini.evaluation.answer_matching import normalise
 from tour_pyserini.phrases.phrase_index import PhraseSpan
 from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher

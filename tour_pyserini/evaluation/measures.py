@@ -17,8 +17,12 @@ from tour_pyserini.data.records import read_record
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.evaluation.answer_matching import NO_PASSAGE, warn_about_unusable_answers
-from tour_pyserini.evaluation.answer_measures import answer_values, answers_needed
+from tour_pyserini.evaluation.answer_matching import (
+    NO_PASSAGE,
+    answer_values,
+    answers_needed,
+    warn_about_unusable_answers,
+)
 
 if TYPE_CHECKING:
     from ir_measures import Measure, Qrel, ScoredDoc

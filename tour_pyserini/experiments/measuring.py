@@ -15,8 +15,7 @@ from tour_pyserini.data.records import read_record
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import answers_are_patterns
-from tour_pyserini.evaluation.answer_measures import answers_needed
+from tour_pyserini.evaluation.answer_matching import answers_are_patterns, answers_needed
 from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run
 from tour_pyserini.experiments.definition import Experiment, Setup
 from tour_pyserini.experiments.planning import Workspace

@@ -14,7 +14,7 @@ from tour_pyserini.data.judgements import read_qrels, write_qrels
 from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX, predictions_path, read_record, record_path
 from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_measures import answers_needed
+from tour_pyserini.evaluation.answer_matching import answers_needed
 from tour_pyserini.experiments.definition import Setup
 from tour_pyserini.experiments.planning import PlannedIndex, PlannedSearch, Workspace, plan_index, plan_search
 from tour_pyserini.experiments.stored_runs import Archive

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from tour_pyserini.data.texts import Document, Passage
 from tour_pyserini.data.topics import Question
 from tour_pyserini.encoders.sentence_model import read_model_folder
-from tour_pyserini.evaluation.answer_measures import answer_means, exact_match
+from tour_pyserini.evaluation.answer_matching import answer_means, exact_match
 from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseEncoder, PhraseModel, Window
 from tour_pyserini.phrases.phrase_index import ENDS, STARTS, PhraseIndex, Rows, token_rows
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher

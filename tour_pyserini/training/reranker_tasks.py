@@ -15,8 +15,7 @@ from torch.nn.functional import cross_entropy, softplus
 
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
-from tour_pyserini.evaluation.answer_matching import matcher_for
-from tour_pyserini.evaluation.answer_measures import exact_match
+from tour_pyserini.evaluation.answer_matching import exact_match, matcher_for
 from tour_pyserini.phrases.phrase_index import PhraseSpan, read_settings
 from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
