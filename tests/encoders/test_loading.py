@@ -230,12 +230,16 @@ def test_a_tokenizer_may_be_another_one(tmp_path, backend):
     ("spec", "options", "word"),
     [
         (Path("nowhere"), {}, "nowhere' does not exist"),
+        ("./nowhere", {"encoder_class": "dpr"}, "does not exist"),
         ("default", {"encoder_class": "zz"}, "choose one of"),
+        *(("some/model", {"encoder_class": name}, "--trust-remote-code") for name in ("qwen3", "dse")),
+        ("some/model", {"encoder_class": "dpr", "truncate_dim": 8}, "--truncate-dim"),
+        ("some/model", {"encoder_class": "dpr", "precision": "int8"}, "int8"),
+        ("default", {"backend": "onnx", "encoder_class": "dpr"}, "--encoder-backend torch"),
+        ("default", {"backend": "onnx", "device": "cuda"}, "--encoder-backend torch"),
         ("default", {"pooling": "eos"}, "'eos'"),
         ("default", {"truncate_dim": 500}, "384"),
         ("default", {"batch_size": 0}, "1 or more"),
-        ("default", {"backend": "onnx", "device": "cuda"}, "--encoder-backend torch"),
-        ("default", {"backend": "onnx", "encoder_class": "dpr"}, "--encoder-backend torch"),
         (len, {"pooling": "mean"}, "leave pooling out"),
         (3, {}, "int is no encoder"),
     ],
@@ -244,6 +248,8 @@ def test_what_cannot_be_loaded_is_refused(spec, options, word):
     for load in (load_query_encoder, load_document_encoder):
         with pytest.raises(TourError, match=word):
             load(spec, **options)
+    with pytest.raises(TourError, match="tokenizer of the model"):
+        load_document_encoder("some/model", encoder_class="dpr", tokenizer="x")
 
 
 def test_code_of_a_model_runs_only_if_it_is_trusted(tmp_path, monkeypatch):

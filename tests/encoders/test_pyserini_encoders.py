@@ -77,18 +77,3 @@ def test_pyserinis_classes_do_not_ask_on_the_terminal(tmp_path, monkeypatch):
         with pytest.raises(TourError, match=r"cannot load the encoder .*code"):
             load("some/model", encoder_class="contriever")
     assert not mark.exists()
-
-
-@pytest.mark.parametrize(
-    ("load", "options", "word"),
-    [
-        *((load_query_encoder, {"encoder_class": name}, "--trust-remote-code") for name in ("qwen3", "dse")),
-        (load_query_encoder, {"encoder_class": "dpr"}, "does not exist"),
-        (load_query_encoder, {"encoder_class": "dpr", "truncate_dim": 8}, "--truncate-dim"),
-        (load_document_encoder, {"encoder_class": "dpr", "tokenizer": "x"}, "tokenizer of the model"),
-        (load_document_encoder, {"encoder_class": "dpr", "precision": "int8"}, "int8"),
-    ],
-)
-def test_what_pyserinis_classes_do_not_have_is_refused(load, options, word):
-    with pytest.raises(TourError, match=word):
-        load("./nowhere" if "exist" in word else "some/model", **options)

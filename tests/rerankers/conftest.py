@@ -1,5 +1,7 @@
 """Tiny models whose scores can be computed by hand or by a plain forward pass."""
 
+import shutil
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +76,27 @@ def bert_folder(tmp_path):
         return tmp_path / name
 
     return make
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory):
+    """The folder of a family's model, which is saved once."""
+    from reranker_families import FAMILIES
+
+    @cache
+    def save(family) -> Path:
+        folder = tmp_path_factory.mktemp("family") / FAMILIES[family].name
+        folder.mkdir()
+        FAMILIES[family].save(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture
+def copied(saved, tmp_path):
+    """A copy of a family's folder that a test may change."""
+    return lambda family: Path(shutil.copytree(saved(family), tmp_path / saved(family).name))
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """Each family of re-rankers gives the scores that transformers or sentence-transformers give it, in any precision."""
 
 import json
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,27 +34,6 @@ from tour_pyserini.support import model_files
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}
 HALF = ["bert", "qwen3-reranker", "LogitScore", "monot5"]
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    """Saves the model of a family, once."""
-    folders = {}
-
-    def save(family):
-        if family not in folders:
-            folders[family] = tmp_path_factory.mktemp("family") / FAMILIES[family].name
-            folders[family].mkdir()
-            FAMILIES[family].save(folders[family])
-        return folders[family]
-
-    return save
-
-
-@pytest.fixture
-def copied(saved, tmp_path):
-    """A copy of a family's folder that a test may change."""
-    return lambda family: Path(shutil.copytree(saved(family), tmp_path / FAMILIES[family].name))
 
 
 @pytest.mark.parametrize("family", FAMILIES)

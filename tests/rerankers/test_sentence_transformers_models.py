@@ -1,7 +1,6 @@
 """The same cross-encoder gives the same scores with sentence-transformers, transformers and ONNX."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,20 +74,14 @@ def test_the_fingerprint_of_an_object_depends_on_weights_length_and_engine(bert_
 
 
 @pytest.mark.parametrize("family", [*LIBRARY, "default prompt"])
-def test_an_object_has_the_scores_of_its_folder(family, tmp_path):
-    FAMILIES[family].save(tmp_path)
-    model = read(tmp_path, max_length=LENGTH)
+def test_an_object_has_the_scores_of_its_folder(family, saved):
+    folder = saved(family)
+    model = read(folder, max_length=LENGTH)
     reranker = load_reranker(model)
-    np.testing.assert_allclose(reranker.predict(PAIRS), FAMILIES[family].scores(tmp_path, LENGTH), **CLOSE)
+    np.testing.assert_allclose(reranker.predict(PAIRS), FAMILIES[family].scores(folder, LENGTH), **CLOSE)
     first = reranker.fingerprint
     model.tokenizer.chat_template = "{{ messages[0].content }} {{ messages[1].content }}"
     assert load_reranker(model).fingerprint != first
-
-
-def save(folder: Path, family: str) -> Path:
-    folder.mkdir(exist_ok=True)
-    FAMILIES[family].save(folder)
-    return folder
 
 
 def drop_dense(folder):
@@ -127,8 +120,8 @@ CHAT = "qwen3 classifier, chat template"
         (CHAT, None, {"precision": "int8"}, "torch"),
     ],
 )
-def test_what_is_no_complete_reranker_is_refused(tmp_path, family, change, options, word):
-    folder = save(tmp_path / "it", family)
+def test_what_is_no_complete_reranker_is_refused(copied, family, change, options, word):
+    folder = copied(family)
     if change:
         change(folder)
     with pytest.raises(TourError, match=word):
