@@ -139,21 +139,15 @@ def test_an_interrupted_load_goes_on(tmp_path, engine):
 
 
 def made_by_others(folder, engine):
+    address = store_address(address_in(folder, engine, "foreign"))
     if engine == "pgvector":
         import psycopg
 
-        address = store_address(address_in(folder, engine, "foreign"))
         with psycopg.connect(address.location) as connection:
-            connection.execute('CREATE TABLE foreign_ (x int); ALTER TABLE foreign_ RENAME TO "foreign"')
-        return str(address)
-    client = open_engine(store_address(address_in(folder, engine, "foreign")))._client
-    if engine == "milvus":
-        client.create_collection("foreign", dimension=3, metric_type="IP")
+            connection.execute('CREATE TABLE "foreign" (x int)')
     else:
-        from qdrant_client.models import Distance, VectorParams
-
-        client.create_collection("foreign", VectorParams(size=3, distance=Distance.DOT))
-    return address_in(folder, engine, "foreign")
+        open_engine(address).create(address, 3, "", bm25=False)
+    return str(address)
 
 
 def open_address(text):

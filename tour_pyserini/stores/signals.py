@@ -124,8 +124,8 @@ def _open_impact(spec: str) -> Signal:
 
 
 def signal_files(spec: Any) -> str | None:
-    """What identifies a signal in the record of a run: a folder or a prebuilt name; None for a function."""
-    if callable(spec):
+    """What identifies a signal in the record of a run: a folder or a prebuilt name; None for an object."""
+    if not isinstance(spec, str | os.PathLike):
         return None
     return str(Path(spec) / BM25_FOLDER) if has_bm25(Path(spec)) else os.fspath(spec)
 
