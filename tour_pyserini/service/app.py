@@ -7,29 +7,23 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST
+from fastapi.responses import FileResponse, JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 from starlette.requests import ClientDisconnect
 
 import tour_pyserini
-from tour_pyserini.core.method import METHODS
-from tour_pyserini.errors import RequestError, TourError
+from tour_pyserini.errors import RequestError
 from tour_pyserini.evaluation.query_path import FILES
 from tour_pyserini.service.collection import Collection
-from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
-from tour_pyserini.service.messages import About, Choice, Problem
+from tour_pyserini.service.dispatcher import Dispatcher, sentence
+from tour_pyserini.service.messages import Problem
 from tour_pyserini.service.middleware import Guard
-from tour_pyserini.service.routes import check_site, mcp_server, only_unfiltered, routes_of
+from tour_pyserini.service.routes import mcp_server, routes_of
 from tour_pyserini.service.search_loop import BusyError
 from tour_pyserini.service.serving import Keys
 
-EXAMPLES = 5
-"""Queries that the page offers."""
-GROUPS = {"tour": "the default", "baselines": "baselines", "paper": "the paper's", "": "of plugins"}
-"""Groups of methods, in their order, by the module that has them."""
 CLOSED = 499
 """The status of a request whose client has gone; nobody reads it."""
 RESPONSES: dict[int | str, dict[str, Any]] = {
@@ -82,7 +76,7 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
         redoc_url=None,
     )
     _add_handlers(app)
-    for routes in (*routes_of(dispatcher), _state_routes(dispatcher)):
+    for routes in routes_of(dispatcher):
         app.include_router(routes)
     app.router.routes.extend(mcp_routes)
     pages = {"/": FILES / "index.html", "/docs": FILES / "routes.html"}
@@ -95,69 +89,6 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
 
 async def _send_file(_: Request, file: Path) -> Response:
     return FileResponse(file)
-
-
-def _state_routes(dispatcher: Dispatcher) -> APIRouter:
-    """What the service says of itself."""
-    routes = APIRouter(tags=["state"])
-    limits, choices = dispatcher.limits, _choices()
-
-    @routes.get("/about")
-    def about(request: Request) -> About:
-        """What a search can choose from."""
-        collection, allowed = dispatcher.collection, allowed_by(request)
-        return About(
-            method=limits.config.method,
-            choices=choices,
-            documents=collection.size_of(allowed),
-            judgements=collection.judgements is not None,
-            most_hits=limits.most_hits,
-            most_labels=limits.most_labels,
-            examples=collection.examples(EXAMPLES, allowed),
-        )
-
-    @routes.post("/reload")
-    async def reload(request: Request) -> dict[str, int]:
-        """Open the index and its passages again, when they were changed; no search is lost or disturbed."""
-        check_site(request)
-        only_unfiltered(request)
-        try:
-            return {"documents": (await dispatcher.reload()).size}
-        except TourError:
-            raise HTTPException(
-                503, "it cannot be opened again, the log says why; what was served before is."
-            ) from None
-
-    @routes.get("/health")
-    def health() -> dict[str, str]:
-        """Whether the process answers."""
-        return {"status": "ok"}
-
-    @routes.get("/ready", responses={503: {"model": Problem, "description": "The queue is full."}})
-    def ready() -> dict[str, str]:
-        """Whether a search would be taken in now. The models are loaded before the port opens."""
-        if dispatcher.searches.room < 1:
-            raise HTTPException(503, "the queue is full.")
-        return {"status": "ready"}
-
-    @routes.get("/metrics", response_class=PlainTextResponse)
-    def figures(request: Request) -> Response:
-        """What the service has done, for Prometheus."""
-        only_unfiltered(request)
-        return Response(dispatcher.figures(), media_type=CONTENT_TYPE_LATEST)
-
-    return routes
-
-
-def _choices() -> list[Choice]:
-    """What the page can search with, by group; a line is the first of the method's docstring."""
-    mixed = "Re-ranks by label and similarity, both standardised within the query: the baseline to beat."
-    found = [Choice(value="preset:mixed", name="mixed", group="baselines", about=mixed)]
-    for name, each in METHODS.items():
-        group = GROUPS.get(each.run.__module__.rpartition(".")[2], GROUPS[""])
-        line = (each.run.__doc__ or "").strip().partition("\n")[0]
-        found.append(Choice(value=name, name=name, group=group, about=line))
-    return sorted(found, key=lambda choice: list(GROUPS.values()).index(choice.group))
 
 
 def _add_handlers(app: FastAPI) -> None:

@@ -1,4 +1,4 @@
-"""The routes of searches, documents and re-ranking: the service's own, and those that clients of others know.
+"""The routes: the service's own, and those that clients of others know.
 
 Re-ranking has the dialects of text-embeddings-inference and of Cohere, Jina and vLLM; searches are also where
 Pyserini's own REST servers have them, and tools of the Model Context Protocol.
@@ -12,17 +12,21 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from fastapi import APIRouter, BackgroundTasks, HTTPException, Query, Request
+from fastapi import APIRouter, BackgroundTasks, HTTPException, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 from scipy.special import expit
 
+from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.texts import Passage
-from tour_pyserini.errors import RequestError
+from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
 from tour_pyserini.service.jobs import SearchJob
 from tour_pyserini.service.messages import (
+    About,
     Answer,
+    Choice,
     Document,
     Judgement,
     Problem,
@@ -35,6 +39,10 @@ from tour_pyserini.service.messages import (
 )
 from tour_pyserini.stores.filters import Filter
 
+_EXAMPLES = 5
+"""Queries that the page offers."""
+_GROUPS = {"tour": "the default", "baselines": "baselines", "paper": "the paper's", "": "of plugins"}
+"""Groups of methods, in their order, by the module that has them."""
 _EVENTS = (
     "Events `settings`, `round` for each list, and `answer` or `error`; their data are the messages Settings, Round, "
     "Answer and Problem."
@@ -42,8 +50,11 @@ _EVENTS = (
 
 
 def routes_of(dispatcher: Dispatcher) -> list[APIRouter]:
-    """All routes of searches, documents and re-ranking."""
-    return [make(dispatcher) for make in (_search_routes, _judgement_routes, _rerank_routes, _pyserini_routes)]
+    """All routes but that of the tools."""
+    return [
+        make(dispatcher)
+        for make in (_search_routes, _judgement_routes, _rerank_routes, _pyserini_routes, _state_routes)
+    ]
 
 
 def _search_routes(dispatcher: Dispatcher) -> APIRouter:
@@ -62,7 +73,7 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     )
     async def stream(request: Request, asked: Annotated[StreamQuery, Query()]) -> StreamingResponse:
         """Search with a query, and send every list as a server-sent event."""
-        check_site(request)
+        _check_site(request)
         if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
             raise RequestError("a setting is given twice.")
         job = dispatcher.new_job(asked.body(), allowed_by(request), request, streamed=True)
@@ -105,7 +116,7 @@ def _judgement_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.post("/judgements")
     def judge(body: Judgement, request: Request) -> Judgement:
         """Keep a judgement of a document for a query; it is on the disk when the answer comes."""
-        check_site(request)
+        _check_site(request)
         _passage(dispatcher, body.docid, allowed_by(request))
         kept.add(body.query, body.docid, body.relevance)
         return body
@@ -186,7 +197,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     ) -> dict[str, Any]:
         """Search, as with Pyserini 2."""
         check(index)
-        check_site(request)
+        _check_site(request)
         answer = await dispatcher.search(SearchBody(query=query, hits=hits), allowed_by(request), request, after)
         candidates = [
             {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": {"id": hit.docid, "contents": hit.text}}
@@ -228,6 +239,69 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         return {"downloaded": True, "size_bytes": str(sum(file.stat().st_size for file in files if file.is_file()))}
 
     return routes
+
+
+def _state_routes(dispatcher: Dispatcher) -> APIRouter:
+    """What the service says of itself."""
+    routes = APIRouter(tags=["state"])
+    limits, choices = dispatcher.limits, _choices()
+
+    @routes.get("/about")
+    def about(request: Request) -> About:
+        """What a search can choose from."""
+        collection, allowed = dispatcher.collection, allowed_by(request)
+        return About(
+            method=limits.config.method,
+            choices=choices,
+            documents=collection.size_of(allowed),
+            judgements=collection.judgements is not None,
+            most_hits=limits.most_hits,
+            most_labels=limits.most_labels,
+            examples=collection.examples(_EXAMPLES, allowed),
+        )
+
+    @routes.post("/reload")
+    async def reload(request: Request) -> dict[str, int]:
+        """Open the index and its passages again, when they were changed; no search is lost or disturbed."""
+        _check_site(request)
+        _only_unfiltered(request)
+        try:
+            return {"documents": (await dispatcher.reload()).size}
+        except TourError:
+            raise HTTPException(
+                503, "it cannot be opened again, the log says why; what was served before is."
+            ) from None
+
+    @routes.get("/health")
+    def health() -> dict[str, str]:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    @routes.get("/ready", responses={503: {"model": Problem, "description": "The queue is full."}})
+    def ready() -> dict[str, str]:
+        """Whether a search would be taken in now. The models are loaded before the port opens."""
+        if dispatcher.searches.room < 1:
+            raise HTTPException(503, "the queue is full.")
+        return {"status": "ready"}
+
+    @routes.get("/metrics", response_class=PlainTextResponse)
+    def figures(request: Request) -> Response:
+        """What the service has done, for Prometheus."""
+        _only_unfiltered(request)
+        return Response(dispatcher.figures(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def _choices() -> list[Choice]:
+    """What the page can search with, by group; a line is the first of the method's docstring."""
+    mixed = "Re-ranks by label and similarity, both standardised within the query: the baseline to beat."
+    found = [Choice(value="preset:mixed", name="mixed", group="baselines", about=mixed)]
+    for name, each in METHODS.items():
+        group = _GROUPS.get(each.run.__module__.rpartition(".")[2], _GROUPS[""])
+        line = (each.run.__doc__ or "").strip().partition("\n")[0]
+        found.append(Choice(value=name, name=name, group=group, about=line))
+    return sorted(found, key=lambda choice: list(_GROUPS.values()).index(choice.group))
 
 
 def mcp_server(dispatcher: Dispatcher) -> Any:
@@ -315,7 +389,7 @@ def _event(name: str, message: BaseModel) -> bytes:
     return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
 
 
-def check_site(request: Request) -> None:
+def _check_site(request: Request) -> None:
     """Refuse what the page of another site asks: browsers send such requests, and labels would be spent."""
     origin = request.headers.get("origin")
     foreign = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
@@ -323,7 +397,7 @@ def check_site(request: Request) -> None:
         raise HTTPException(403, "pages of other sites may not search or judge here.")
 
 
-def only_unfiltered(request: Request) -> None:
+def _only_unfiltered(request: Request) -> None:
     """Refuse a key with a filter where an answer is about all documents, or all who search."""
     if allowed_by(request) is not None:
         raise HTTPException(403, "this key is for some documents, and the route is about all of them.")
