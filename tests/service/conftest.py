@@ -11,6 +11,8 @@ from tiny_encoder import WORDS, save_encoder
 
 from tour_pyserini.index import IndexRequest, build_index
 
+COLOURS = ("red", "green", "blue", "white", "black", "brown", "pink")
+
 
 def save_cross_encoder(folder):
     """A cross-encoder of two layers with random weights, which knows ten letters as words."""
@@ -28,20 +30,25 @@ def save_cross_encoder(folder):
 
 @pytest.fixture(scope="session")
 def small(tmp_path_factory):
-    """An index of 60 passages with a tiny encoder and a tiny cross-encoder; `flags` serve or search it."""
+    """An index of 60 passages with a tiny encoder, BM25 and a tiny cross-encoder; `flags` serve or search it.
+
+    Letters are for the models, which know no other words, and colours are for BM25, which reads no letters.
+    """
     folder = tmp_path_factory.mktemp("served")
     random = np.random.default_rng(3)
-    letters = [" ".join(row) for row in random.choice(list("abcdefghij"), size=(60, 12))]
+    rows = random.choice(list("abcdefghij"), size=(60, 12))
+    letters = [f"{' '.join(row)} {COLOURS[i % 7]}" for i, row in enumerate(rows)]
     lines = [{"_id": f"d{i}", "title": text[:3], "text": text[4:]} for i, text in enumerate(letters)]
     (folder / "letters.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    queries = {f"q{i}": text[:9] for i, text in enumerate(letters[:12])}
+    queries = {f"q{i}": f"{text[:9]} {COLOURS[i % 5]}" for i, text in enumerate(letters[:12])}
     (folder / "topics.tsv").write_text("".join(f"{q_id}\t{text}\n" for q_id, text in queries.items()))
     for name in ("encoder", "reranker"):
         (folder / name).mkdir()
     encoder, reranker = save_encoder(folder / "encoder"), save_cross_encoder(folder / "reranker")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TOUR_PYSERINI_CACHE", str(folder / "cache"))
-        build_index(IndexRequest(corpus=folder / "letters.jsonl", index=folder / "letters", encoder=encoder))
+        request = {"corpus": folder / "letters.jsonl", "index": folder / "letters", "encoder": encoder}
+        build_index(IndexRequest(**request, bm25=True))
     index = ("--index", folder / "letters", "--corpus", folder / "letters.jsonl", "--depth", "5")
     return SimpleNamespace(
         folder=folder,

@@ -61,6 +61,11 @@ def test_settings_of_a_request_stand_over_those_of_the_service(memory, body, wan
     assert memory.dispatcher.new_job(SearchBody(query="a", **body), None, None).config == wanted
 
 
+def test_a_weight_of_signals_that_are_not_there_is_refused(memory):
+    with pytest.raises(RequestError, match="changes nothing"):
+        memory.dispatcher.new_job(SearchBody(query="a", settings={"signal_weight": 0.9}), None, None)
+
+
 CALIBRATION = Calibration(intercept=-3.0, label=0.1)  # labels are lengths of passages, 1 to 40
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-COMMANDS = ("answers", "cache", "compare", "convert", "experiment", "index", "learn", "page", "search", "train")
+COMMANDS = ("answers", "cache", "compare", "convert", "experiment", "index", "page", "search", "train")
 LIBRARIES = (
     *("faiss", "ir_measures", "matplotlib.figure", "onnxruntime", "pandas"),
     *("scipy.stats", "sklearn", "torch", "transformers", "yaml"),

@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import learnable
 import numpy as np
 import tiny_encoder
 import tiny_phrases
@@ -31,13 +30,9 @@ rerankers:
   none: {flags: {}}
 conditions:
   dense: {flags: {method: dense}}
-  rocchio: {name: Rocchio, flags: {method: rocchio}, sweep: {depth: [3, 6]}, only: {indexes: [flat]}}
+  rocchio: {flags: {method: rocchio}}
 tables:
-  main: {title: Main, conditions: [dense, rocchio-3], baselines: [dense]}
-figures:
-  labels: {kind: labels, curves: [rocchio], lines: [dense]}
-expected:
-  toy.tiny.flat: {dense: {nDCG@10: 0.25}}
+  main: {title: Main, conditions: [dense, rocchio], baselines: [dense]}
 """
 
 FINISHED = ("no scores of a model 'constant'", "trained already exists")
@@ -91,9 +86,6 @@ class Workload:
         topics, corpus, index = case / "topics.tsv", case / "corpus.jsonl", case / "index"
         labels = ["--reranker", models / "reranker", "--backend", "torch"]
         encoded = ["--topics", topics, "--index", index, "--encoded-queries", case / "encoded"]
-        learnt = case / "learnt"
-        learning = ["--topics", learnt / "train.tsv", "--index", learnt / "index", "--corpus", learnt / "corpus.jsonl"]
-        learning += labels
         folders = ["--data", case, "--runs", case / "runs", "--indexes", case / "indexes"]
         answers = ["--topics", case / "topics.jsonl", "--corpus", corpus, "--processes", 1]
         trace = ["--trace", case / "trace.jsonl", "--topics", topics, "--corpus", corpus]
@@ -114,14 +106,12 @@ class Workload:
             ("index phrases", "--phrases", "--corpus", models / "corpus.jsonl", "--encoder", models / "phrases",
              "--index", case / "tokens", "--threads", 1, "--overwrite"),
             ("answers", *answers, "--output", case / "answers.qrels"),
-            ("convert qrels", "qrels", "--input", case / "qrels.tsv", "--output", case / "converted.qrels"),
             ("compare", case / "qrels.trec", case / "a.trec", case / "b.trec", "--baseline", case / "b.trec",
              "--output", case / "compare.txt", "--picture", case / "gains.png"),
             ("page", *trace, "--output", case / "page.html"),
             ("convert json", "json", *answers, "--run", case / "a.trec", "--output", case / "dpr.json"),
             ("convert splits", "splits", "--topics", case / "topics.jsonl", "--train", case / "list.json",
              "--output", case / "s.tsv"),
-            ("learn", *learning, "--cache", learnt / "scores.sqlite", "--output", case / "a.adapter"),
         ]  # fmt: skip
         rows_without_earlier = [
             ("cache prune", "prune", *scores, "--model", "constant"),
@@ -254,20 +244,9 @@ class Workload:
         ):
             more = ["--phrases"] * (index.name == "phrases")
             _run("index", "--corpus", corpus, "--encoder", encoder, "--index", index, "--threads", 1, *more)
-        self._write_learnable()
         (template / "small.yaml").write_text(EXPERIMENT.replace("${MODELS}", str(models)))
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(self.case)
-
-    def _write_learnable(self) -> None:
-        """A collection with kept labels, under the name of the re-ranker, that an adapter explains."""
-        from tour_pyserini.rerankers.loading import load_reranker
-
-        models, learnt = self.folder / "models", self._template / "learnt"
-        learnable.write_learnable(learnt, models / "learnt-encoder")
-        name = load_reranker(str(models / "reranker"), backend="torch").fingerprint
-        labels = learnable.HiddenReranker(models / "learnt-encoder", fingerprint=name)
-        learnable.buy_labels(learnt, labels, self.folder / "bought.trec", cache=str(learnt / "scores.sqlite"))
 
 
 def _run(name: str, *words: object) -> None:
@@ -299,7 +278,6 @@ def _write_collection(folder: Path) -> None:
     records = [{"_id": qid, "question": text, "answers": answers[qid]} for qid, text in pairs]
     _write_lines(folder / "topics.jsonl", [json.dumps(record) for record in records])
     (folder / "list.json").write_text(json.dumps(records))
-    _write_lines(folder / "qrels.tsv", ["query-id\tcorpus-id\tscore", *(f"{qid}\td1\t1" for qid in toy.q_ids)])
     _write_lines(folder / "qrels.trec", [f"{qid} 0 d{i} {i % 3}" for qid in toy.q_ids for i in range(4)])
     for name in ("a", "b"):
         hits = [f"{qid} Q0 d{i} {i + 1} {9 - i / 2:.6f} {name}" for qid in toy.q_ids for i in range(5)]

@@ -1,6 +1,5 @@
 """The page at work in a real browser: searching, watching rounds, comparing, and what goes wrong."""
 
-import pytest
 from stub_service import DONE, HOSTILE, STOP
 
 
@@ -208,15 +207,3 @@ def test_a_search_shows_the_lists_of_the_service(open_page, server, small):
     assert page.locator(".map .dot").count() == len(rounds[0]["map"]["candidates"])
     page.locator(".hit button").first.click()
     page.locator(".hit .whole").first.get_by_text(small.texts[docids(page)[0]], exact=True).wait_for()
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [("query=a&hits=100000", "allows 1000 at most"), ("query=a&method=none", "'none'"), ("query=%20", "is empty")],
-)
-def test_what_the_service_refuses_is_shown(open_page, server, asked, words):
-    open_page.expected += ["status of 4"]  # the browser itself logs it
-    page = open_page()
-    page.goto(f"{server.url}?{asked}")
-    page.get_by_role("alert").get_by_text(words).wait_for()
-    assert page.locator(".hit").count() == 0
