@@ -58,7 +58,7 @@ def rounds_of(method):
         times = {"milliseconds": 40.0 + 700.0 * t, "waited_ms": 2.0, "label_ms": 600.0 * t}
         costs = {"labels": len(labels), "scored": len(labels), "updates": t, **times}
         stop = STOP if t == len(LISTS[method]) - 1 else None
-        rounds.append(Round(**told, cosine=1 - 0.05 * t, stop=stop, costs=costs).model_dump(mode="json"))
+        rounds.append(Round(**told, stop=stop, costs=costs).model_dump(mode="json"))
     return rounds
 
 
