@@ -9,8 +9,9 @@ from typing import Any
 
 from fastapi import BackgroundTasks, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.responses import StreamingResponse
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
 from tour_pyserini.core.config import TourConfig
@@ -18,7 +19,7 @@ from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.searchers.list_reranker import DocumentList, RankedDocument
 from tour_pyserini.service.collection import Collection
 from tour_pyserini.service.jobs import Job, SearchJob
-from tour_pyserini.service.messages import Answer, RerankBody, Round, SearchBody
+from tour_pyserini.service.messages import Answer, Problem, RerankBody, Round, SearchBody
 from tour_pyserini.service.search_loop import BusyError, SearchLoop
 from tour_pyserini.service.serving import Keys, ServeRequest
 from tour_pyserini.stores.filters import Filter
@@ -155,15 +156,22 @@ class Dispatcher:
             await _unless_gone(request, self.searches.rank(job, work))
         return work.ranked(body.passages)
 
-    async def stream(self, job: SearchJob) -> AsyncIterator[Round | Answer | Exception]:
-        """The lists of a search that was submitted, as they come, and its answer or why there is none."""
+    def stream(self, body: SearchBody, allowed: Filter | None, request: Request) -> StreamingResponse:
+        """The lists of a search, as they come, and its answer or why there is none; raises what `search` does."""
+        job = self.new_job(body, allowed, request, streamed=True)
+        self.searches.submit(job)
+        return _EventStream(self, job)
+
+    async def events(self, job: SearchJob) -> AsyncIterator[bytes]:
+        """The server-sent events of a search that was submitted."""
+        yield _event("settings", job.settings())
         try:
             async for message in self.searches.search(job):
                 if isinstance(message, Answer):
                     self._count_search(message)
-                yield message
+                yield _event("round" if isinstance(message, Round) else "answer", message)
         except Exception as error:
-            yield error
+            yield _event("error", Problem(detail=sentence(error)))
         else:
             await self.answer_sent(job)
 
@@ -222,6 +230,25 @@ class Dispatcher:
         self._metrics.seconds.observe(answer.costs.milliseconds / 1000)
         self._metrics.waited.observe(answer.costs.waited_ms / 1000)
         self._metrics.labels.observe(answer.costs.labels)
+
+
+class _EventStream(StreamingResponse):
+    """The messages of a search as server-sent events; the search ends with it, also when its client goes away."""
+
+    def __init__(self, dispatcher: Dispatcher, job: SearchJob) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(dispatcher.events(job), media_type="text/event-stream", headers=headers)
+        self._searches, self._job = dispatcher.searches, job
+
+    async def __call__(self, *request: Any) -> None:
+        try:  # not in the generator: it may be that nobody ever asks for its first event
+            await super().__call__(*request)
+        finally:
+            self._searches.leave(self._job)
+
+
+def _event(name: str, message: BaseModel) -> bytes:
+    return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
 
 
 def _arrival(request: Request | None) -> float:

@@ -6,7 +6,7 @@ Pyserini's own REST servers have them, and tools of the Model Context Protocol.
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -15,14 +15,13 @@ import numpy as np
 from fastapi import APIRouter, BackgroundTasks, HTTPException, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, Field
+from pydantic import Field
 from scipy.special import expit
 
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import RequestError, TourError
 from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
-from tour_pyserini.service.jobs import SearchJob
 from tour_pyserini.service.messages import (
     About,
     Answer,
@@ -33,7 +32,6 @@ from tour_pyserini.service.messages import (
     PyseriniSearch,
     QueryText,
     RerankBody,
-    Round,
     SearchBody,
     StreamQuery,
 )
@@ -76,9 +74,7 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
         _check_site(request)
         if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
             raise RequestError("a setting is given twice.")
-        job = dispatcher.new_job(asked.body(), allowed_by(request), request, streamed=True)
-        dispatcher.searches.submit(job)
-        return _EventStream(dispatcher, job)
+        return dispatcher.stream(asked.body(), allowed_by(request), request)
 
     @routes.get("/documents/{docid:path}")
     def document(docid: str, request: Request) -> Document:
@@ -234,7 +230,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
     def status(index: str, request: Request) -> dict[str, Any]:
         """Whether the index is here, and how large it is."""
         check(index)
-        only_unfiltered(request)
+        _only_unfiltered(request)
         files = Path(collection.request.index or "").glob("**/*")
         return {"downloaded": True, "size_bytes": str(sum(file.stat().st_size for file in files if file.is_file()))}
 
@@ -360,33 +356,6 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
             return _passage(dispatcher, docid, allowed_by(context.request_context.request))
 
     return server
-
-
-class _EventStream(StreamingResponse):
-    """The messages of a search as server-sent events; the search ends with it, also when its client goes away."""
-
-    def __init__(self, dispatcher: Dispatcher, job: SearchJob) -> None:
-        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(self._events(), media_type="text/event-stream", headers=headers)
-        self._dispatcher, self._job = dispatcher, job
-
-    async def __call__(self, *request: Any) -> None:
-        try:  # not in the generator: it may be that nobody ever asks for its first event
-            await super().__call__(*request)
-        finally:
-            self._dispatcher.searches.leave(self._job)
-
-    async def _events(self) -> AsyncIterator[bytes]:
-        yield _event("settings", self._job.settings())
-        async for message in self._dispatcher.stream(self._job):
-            if isinstance(message, Exception):
-                yield _event("error", Problem(detail=sentence(message)))
-            else:
-                yield _event("round" if isinstance(message, Round) else "answer", message)
-
-
-def _event(name: str, message: BaseModel) -> bytes:
-    return f"event: {name}\ndata: {message.model_dump_json()}\n\n".encode()  # JSON has no line breaks of its own
 
 
 def _check_site(request: Request) -> None:
