@@ -53,10 +53,8 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
         _leave(0)
     except KeyboardInterrupt:
         number = signals[0] if signals else signal.SIGINT
-        _leave(
-            _SIGNALLED + number,
-            f"{_WORDS[signal.Signals(number)]}; run the same command again to continue from what was kept.",
-        )
+        what = _WORDS[signal.Signals(number)]
+        _leave(_SIGNALLED + number, f"{what}; run the same command again to continue from what was kept.")
     except SystemExit:
         raise
     except BaseException as error:  # a panic of a tokenizer is no Exception
@@ -109,7 +107,7 @@ def _leave(code: int, message: str = "") -> NoReturn:
 
 
 class _Help(argparse.HelpFormatter):
-    """Fits text to the terminal, keeps the lines of examples and lists, and shows defaults that are not empty."""
+    """Fits text to the terminal, and keeps the lines of examples and lists."""
 
     def __init__(self, prog: str, indent_increment: int = 2, max_help_position: int = 28, **options: Any) -> None:
         super().__init__(prog, indent_increment, max_help_position, **options)
@@ -135,11 +133,6 @@ class _Help(argparse.HelpFormatter):
 
     def _split_lines(self, text: str, width: int) -> list[str]:
         return textwrap.wrap(text, width, break_on_hyphens=False)
-
-    def _get_help_string(self, action: argparse.Action) -> str:
-        text = action.help or ""
-        shown = action.default not in (None, argparse.SUPPRESS, False, [])
-        return f"{text} (default: %(default)s)" if shown and "default" not in text else text
 
 
 def _folded(lines: str, width: int, end: str = " \\") -> str:

@@ -65,14 +65,8 @@ def test_the_default_uses_the_bm25_index_beside_the_vectors(folder):
 
 
 def test_a_filter_keeps_documents_out_of_every_signal(folder):
-    lines = [json.loads(line) for line in (folder / "corpus.jsonl").read_text().splitlines()]
-    for number, line in enumerate(lines):
-        line["metadata"] = {"even": number % 2 == 0, "number": number}
-    (folder / "fields.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    more = ["--sparse", folder / "index", "--corpus", folder / "fields.jsonl", "--filter"]
-    found = docids(searched(folder, *more, '{"even": true, "number": {"gt": 9}}'), "q1")
-    assert set(found) <= {f"d{i}" for i in range(10, 40, 2)} | {"rare"} and "rare" in found[:3]
-    assert sorted(docids(searched(folder, *more, '["d3", "d5"]'), "q2")) == ["d3", "d5"]
+    more = ["--sparse", folder / "index", "--corpus", folder / "corpus.jsonl", "--filter"]
+    assert sorted(docids(searched(folder, *more, '["d3", "d5", "rare"]'), "q1")) == ["d3", "d5", "rare"]
 
 
 def test_a_second_encoder_with_its_own_index(folder):
