@@ -13,8 +13,7 @@ from tour_pyserini.experiments.definition import PARTS, Experiment, Setup, find_
 from tour_pyserini.experiments.measuring import Verdict, measure, scorers_of, verdicts, write_expected
 from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.experiments.report import Report
-from tour_pyserini.experiments.running import commands, make_runs, steps
-from tour_pyserini.experiments.stored_runs import Archive
+from tour_pyserini.experiments.running import Archive, commands, make_runs, steps
 from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.support.packages import load_plugins
 

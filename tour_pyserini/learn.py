@@ -74,10 +74,6 @@ class LearnRequest(SearchRequest):
             if not getattr(self, name):
                 raise TourError(f"{flag_name(name)} is missing.")
 
-    def search_request(self) -> SearchRequest:
-        """A search of the index with these models."""
-        return SearchRequest(**{name: getattr(self, name) for name in _READ}, config=TourConfig("dense"))
-
 
 class LearnSummary(NamedTuple):
     """What was learnt.
@@ -130,7 +126,7 @@ def learn(request: LearnRequest, *, opener: Opener | None = None) -> LearnSummar
     """
     opener = opener or Opener()
     check_output(str(request.output), [request.topics, request.corpus])
-    search = request.search_request()
+    search = SearchRequest(**{name: getattr(request, name) for name in _READ}, config=TourConfig("dense"))
     reranker = opener.reranker(search)
     searcher = opener.searcher(search, None).searcher
     store, encoder = as_store(searcher.index), searcher.query_encoder

@@ -14,8 +14,7 @@ from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.experiments.definition import find_experiment, packaged, read_experiment
 from tour_pyserini.experiments.measuring import measure, scorers_of, verdicts
 from tour_pyserini.experiments.planning import Workspace
-from tour_pyserini.experiments.running import steps
-from tour_pyserini.experiments.stored_runs import Archive
+from tour_pyserini.experiments.running import Archive, steps
 
 RUNS = Path(__file__).resolve().parents[2] / "runs"
 LARGE = {"nq-test", "nq-dev", "scifact", "scifact-train"}

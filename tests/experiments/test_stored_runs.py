@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tour_pyserini.data.records import record_path
 from tour_pyserini.errors import TourError
-from tour_pyserini.experiments.stored_runs import Archive
+from tour_pyserini.experiments.running import Archive
 from tour_pyserini.support.files import sha256
 
 NAMES = st.text("abc019é-", min_size=1, max_size=4)

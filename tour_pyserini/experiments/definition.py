@@ -97,6 +97,23 @@ class _Reranker(_Section):
     collections: tuple[str, ...] = ()
 
 
+class Condition(NamedTuple):
+    """One way to search.
+
+    Attributes:
+        flags: flags of the search command.
+        sweep: the name of its sweep; None if it is not part of one.
+        value: the value of the swept flag.
+        only: the names that it is restricted to, by `collections`, `encoders`, `indexes` or `rerankers`.
+    """
+
+    title: str
+    flags: Flags
+    sweep: str | None
+    value: float | None
+    only: Mapping[Part, Sequence[str]]
+
+
 class _ConditionEntry(_Section):
     """One way to search, or several that differ in the value of one flag: a sweep.
 
@@ -118,29 +135,21 @@ class _ConditionEntry(_Section):
         """The flag that is swept."""
         return next(iter(self.sweep))
 
+    def conditions(self, key: str) -> Iterator[tuple[str, Condition]]:
+        """The condition of an entry that is called `key`, or those of its sweep, with their names."""
+        if not self.sweep:
+            yield key, Condition(self.title, self.flags, None, None, self.only)
+        for flag, values in self.sweep.items():
+            for value in values:
+                title, only = f"{self.title}, {flag} {value}", {} if value in self.everywhere else self.only
+                yield f"{key}-{value}", Condition(title, {**self.flags, flag: value}, key, float(value), only)
+
     @model_validator(mode="after")
     def _check_everywhere(self) -> Self:
         values = next(iter(self.sweep.values()), [])
         if other := [value for value in self.everywhere if value not in values]:
             raise ValueError(f"everywhere has {other[0]!r}, which is not a value of the sweep")
         return self
-
-
-class Condition(NamedTuple):
-    """One way to search.
-
-    Attributes:
-        flags: flags of the search command.
-        sweep: the name of its sweep; None if it is not part of one.
-        value: the value of the swept flag.
-        only: the names that it is restricted to, by `collections`, `encoders`, `indexes` or `rerankers`.
-    """
-
-    title: str
-    flags: Flags
-    sweep: str | None
-    value: float | None
-    only: Mapping[Part, Sequence[str]]
 
 
 class TableDefinition(_Section):
@@ -236,7 +245,7 @@ class Experiment(_Section):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         """Refuse a name that the file does not define, and a condition that it defines twice."""
-        names = [name for key, entry in self.entries.items() for name in _conditions(key, entry)]
+        names = [name for key, entry in self.entries.items() for name, _ in entry.conditions(key)]
         if len(names) > len(self.conditions):
             raise ValueError(f"defines the condition {max(names, key=names.count)} a second time")
         for part, name in self._used_names():
@@ -260,11 +269,7 @@ class Experiment(_Section):
     @cached_property
     def conditions(self) -> Mapping[str, Condition]:
         """The conditions by name, with one for each value of a sweep."""
-        return {
-            name: condition
-            for key, entry in self.entries.items()
-            for name, condition in _conditions(key, entry).items()
-        }
+        return dict(named for key, entry in self.entries.items() for named in entry.conditions(key))
 
     @cached_property
     def sweeps(self) -> Mapping[str, _ConditionEntry]:
@@ -299,22 +304,6 @@ class Experiment(_Section):
             if all(own[part] in names for part, names in condition.only.items())
             and (not chosen or name in chosen or condition.sweep in chosen)
         }
-
-
-def _conditions(key: str, entry: _ConditionEntry) -> dict[str, Condition]:
-    if not entry.sweep:
-        return {key: Condition(entry.title, entry.flags, None, None, entry.only)}
-    flag = entry.flag
-    return {
-        f"{key}-{value}": Condition(
-            title=f"{entry.title}, {flag} {value}",
-            flags={**entry.flags, flag: value},
-            sweep=key,
-            value=float(value),
-            only={} if value in entry.everywhere else entry.only,
-        )
-        for value in entry.sweep[flag]
-    }
 
 
 def packaged() -> list[str]:

@@ -19,8 +19,7 @@ from tour_pyserini.evaluation.answer_matching import answers_are_patterns, answe
 from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run
 from tour_pyserini.experiments.definition import Experiment, Setup
 from tour_pyserini.experiments.planning import Workspace
-from tour_pyserini.experiments.running import judge_answers, searched_qrels
-from tour_pyserini.experiments.stored_runs import Archive
+from tour_pyserini.experiments.running import Archive, judge_answers, searched_qrels
 from tour_pyserini.support.files import atomic_write
 
 EXACT = 0.0001
