@@ -21,6 +21,7 @@ def some_vectors(count, dimension=8):
         ({"kind": "factory", "factory": "PQ3x4"}, "no index of 8 dimensions"),
         ({"kind": "factory", "factory": "PQ4x5"}, "32 centroids"),
         ({"kind": "hnsw", "hnsw_m": 1}, "--M 2"),
+        *(({"kind": "factory", "factory": name}, "crashes") for name in ("IVF4_HNSW0,Flat", "PQ4x0", "IVF0,Flat")),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(options, word):

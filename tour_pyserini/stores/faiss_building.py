@@ -21,6 +21,7 @@ _SAMPLE_PER_CENTROID = 64  # FAISS warns below 39 and leaves out what is above 2
 _SEED = 0
 _BYTES = 1 << 20  # that FAISS hands over at a time to be written
 _LISTS, _CODES = re.compile(r"IVF(\d+)"), re.compile(r"PQ\d+x(\d+)")
+_CRASHES = re.compile(r"HNSW0*[01](?!\d)|IVF0+(?!\d)|PQ\d+x0+(?!\d)")
 _BITS = 8  # of a part of a product quantizer, if the string does not say it
 
 
@@ -127,6 +128,10 @@ def _write_flat_index(vectors: np.ndarray, path: Path) -> None:
 def _factory_index(count: int, dimension: int, factory: str) -> Any:
     import faiss
 
+    if found := _CRASHES.search(factory):
+        raise TourError(
+            f"--factory {factory}: FAISS crashes with {found[0]}; give 2 neighbours, 1 list, 1 bit or more."
+        )
     if (centroids := _centroids(factory)) > count:
         raise TourError(f"--factory {factory} has {centroids} centroids for {count} vectors; give a smaller number.")
     try:
