@@ -44,16 +44,9 @@ def test_a_second_index_finds_its_nearest_documents_by_docid(collection):
     assert scores[1] == pytest.approx([products[docid] for docid in docids[1]], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("docids", "message"),
-    [
-        ([f"d{i}" for i in range(79)] + ["other"], "has the document 'other'"),
-        ([f"d{i}" for i in range(79)], "lacks the document 'd79'"),
-    ],
-)
-def test_other_documents_are_refused(collection, docids, message):
-    with pytest.raises(TourError, match=f"^the signal SearchedIndex {message}"):
-        tour(collection, signals=[second(collection, docids=docids)])
+def test_other_documents_are_refused(collection):
+    with pytest.raises(TourError, match="lacks the document 'd79'"):
+        tour(collection, signals=[second(collection, docids=collection.docids[:79])])
 
 
 def test_the_query_encoder_uses_signals(collection):
