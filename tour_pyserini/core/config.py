@@ -11,7 +11,7 @@ from typing import Any
 
 from tour_pyserini.core import methods  # noqa: F401 (registers the methods)
 from tour_pyserini.core.method import METHODS, Method
-from tour_pyserini.core.settings import Calibration, MethodSettings, as_text
+from tour_pyserini.core.settings import Calibration, MethodSettings
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import atomic_write
 
@@ -142,13 +142,13 @@ class TourConfig:
         """Write a TOML file that `load` reads."""
         with atomic_write(path) as file:
             for name, value in {"method": self.method, **self.values()}.items():
-                file.write(f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {as_text(value)}\n")
+                file.write(f'{name} = "{value}"\n' if isinstance(value, str) else f"{name} = {_as_text(value)}\n")
             if self.calibration:
                 weights = dataclasses.asdict(self.calibration)
                 file.write("\n[relevance]\n" + "".join(f"{name} = {value}\n" for name, value in weights.items()))
 
     def __str__(self) -> str:
-        return " ".join(f"{name}={as_text(value)}" for name, value in {"method": self.method, **self.values()}.items())
+        return " ".join(f"{name}={_as_text(value)}" for name, value in {"method": self.method, **self.values()}.items())
 
     def __repr__(self) -> str:
         return f"TourConfig.parse({str(self)!r})"
@@ -175,6 +175,11 @@ def _method(method: str | Method) -> Method:
     if method in PRESETS:
         raise TourError(f"{method} is a preset: use --preset {method}, in Python TourConfig.preset({method!r}).")
     raise TourError(f"method {method!r} is unknown: choose one of {', '.join(METHODS)}.")
+
+
+def _as_text(value: object) -> str:
+    """A setting's value as text that is read back: `true` for True."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _names(method: Method) -> list[str]:

@@ -92,10 +92,8 @@ class Task:
             self.rounds.append(Round(request.vector, answer))
         elif isinstance(request, Label):
             last, in_time = self.rounds[-1], ~np.isnan(answer)
-            ids, labels = request.ids[in_time], answer[in_time]
-            if len(last.ids):
-                ids, labels = np.concatenate([last.ids, ids]), np.concatenate([last.labels, labels])
-            self.rounds[-1] = Round(last.vector, last.hits, ids, labels)
+            ids = np.concatenate([last.ids, request.ids[in_time]])
+            self.rounds[-1] = Round(last.vector, last.hits, ids, np.concatenate([last.labels, answer[in_time]]))
         self._answers.append(answer)
         self._continue(answer)
 

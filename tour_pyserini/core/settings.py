@@ -28,7 +28,7 @@ _TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", 
 
 
 def setting(default: Any, help: str, *, rule: _Rule | None = None, choices: tuple[str, ...] = ()) -> Any:
-    """A field of a `Settings` class.
+    """A field of a class of settings.
 
     Args:
         default: its value if not given; its type is the setting's type (bool, int, float or str). Where it is
@@ -41,12 +41,12 @@ def setting(default: Any, help: str, *, rule: _Rule | None = None, choices: tupl
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class _Settings:
     """Base of all settings: values given as text are converted, and every value is checked.
 
     Example:
         >>> @dataclass(frozen=True, kw_only=True)
-        ... class StepSettings(Settings):
+        ... class StepSettings(_Settings):
         ...     step: float = setting(0.5, "step size", rule=POSITIVE)
         >>> StepSettings(step="0.25")
         StepSettings(step=0.25)
@@ -58,7 +58,7 @@ class Settings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodSettings(Settings):
+class MethodSettings(_Settings):
     """What the settings of every method have in common."""
 
     signal_weight: float = setting(
@@ -72,7 +72,7 @@ class MethodSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Calibration(Settings):
+class Calibration(_Settings):
     """What makes a probability of relevance from what a search knows of a hit: a logistic model, fitted by `tune`."""
 
     intercept: float = setting(0.0, "log odds where all else is 0")
@@ -107,8 +107,3 @@ def _checked_value(item: dataclasses.Field[Any], value: Any) -> Any:
     if rule is not None and not rule.holds(result):
         raise TourError(f"{item.name} {rule.words}, not {value}.")
     return result
-
-
-def as_text(value: object) -> str:
-    """A setting's value as text that `_checked_value` reads: `true` for True."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
