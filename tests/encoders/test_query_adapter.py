@@ -1,7 +1,5 @@
 """Adapters of query vectors: what they compute, their file, and the encoders they refuse."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +7,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 from toy_collection import TableEncoder, unit
 
-from tour_pyserini.encoders.query_adapter import PROBES, AdaptedQueryEncoder, QueryAdapter, corrected
+from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter, corrected
 from tour_pyserini.errors import TourError
 
 
@@ -97,17 +95,11 @@ def test_another_encoder_is_refused_and_small_differences_are_not(encoder, word)
         AdaptedQueryEncoder(encoder, adapter())
 
 
-def described(path, about, rank=1):
-    shapes = {"left": (4, 1), "right": (4, rank), "probes": (len(PROBES), 4)}
-    save_file({name: np.zeros(shape) for name, shape in shapes.items()}, path, {"tour_adapter": json.dumps(about)})
-
-
 @pytest.mark.parametrize(
     ("write", "word"),
     [
         (lambda path: path.write_bytes(b"\x80\x04]"), "not an adapter"),
-        (lambda path: described(path, {"version": 99, "about": {}}), "layout 99"),
-        (lambda path: described(path, {"version": 1, "about": {}}, rank=2), "matrices"),
+        (lambda path: save_file({}, path, {"tour_adapter": '{"version": 99}'}), "layout 99"),
         (lambda path: None, "does not exist"),
     ],
 )

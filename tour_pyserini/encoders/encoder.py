@@ -96,8 +96,6 @@ class TextDocumentEncoder(TextEncoder):
 
 def text_of(query: str | dict[str, Any], q_id: str) -> str:
     """The text of a query, which a re-ranker reads; a dict has it as `query`, `text`, `title` or `query_txt`."""
-    if not isinstance(query, str | dict):
-        raise TourError(f"the query {q_id!r} must be a string or a dict, not {type(query).__name__}; give its text.")
     if isinstance(query, dict):
         query = next((query[name] for name in _TEXT_FIELDS if query.get(name)), "")
     if not isinstance(query, str) or not query.strip():

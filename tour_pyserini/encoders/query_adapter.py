@@ -40,17 +40,8 @@ class QueryAdapter:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        matrices = [np.ascontiguousarray(getattr(self, name), dtype=np.float32) for name in _TENSORS]
-        for name, matrix in zip(_TENSORS, matrices, strict=True):
-            object.__setattr__(self, name, matrix)
-        (d, r), *others = (matrix.shape for matrix in matrices)
-        if others != [(d, r), (len(PROBES), d)] or not all(np.isfinite(matrix).all() for matrix in matrices):
-            raise ValueError(f"an adapter has finite matrices [d, r], [d, r] and [{len(PROBES)}, d]")
-
-    @property
-    def dimension(self) -> int:
-        """The dimension d of the vectors."""
-        return int(self.left.shape[0])
+        for name in _TENSORS:
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.float32))
 
     @property
     def fingerprint(self) -> str:
@@ -66,9 +57,9 @@ class QueryAdapter:
         Raises:
             TourError: if the vectors have another dimension.
         """
-        if vectors.shape[-1] != self.dimension:
+        if vectors.shape[-1] != len(self.left):
             raise TourError(
-                f"the adapter corrects vectors of {self.dimension} dimensions, and the query encoder gives "
+                f"the adapter corrects vectors of {len(self.left)} dimensions, and the query encoder gives "
                 f"{vectors.shape[-1]}; use the encoder that it was learnt for ({self.about.get('encoder')})."
             )
         return corrected(vectors, self.left, self.right)

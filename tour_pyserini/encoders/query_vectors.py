@@ -84,9 +84,6 @@ def _read_columns(path: Path, *names: str) -> dict[str, list[Any]]:
         for name in names:
             if name not in columns:
                 raise ValueError(f"it has no column {name!r}")
-        for row, text in enumerate(columns["text"]):
-            if not isinstance(text, str):
-                raise ValueError(f"row {row} has no text")
         return {**columns, "embedding": _vectors(columns["embedding"])}
     except OSError as error:
         raise TourError(f"cannot read the encoded queries {path}: {error.strerror}.") from error

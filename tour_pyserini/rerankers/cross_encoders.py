@@ -78,7 +78,7 @@ def _load_classifier(folder: Path, options: Options, *, name: str) -> Reranker:
     """
     checkpoint = Checkpoint(folder, options, longest=_declared_length(folder))
     tokenizer, prefix = checkpoint.tokenizer, _default_prefix(folder)
-    prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
+    prompt = choose_prompt(folder, options.prompt, name=name)
     if options.prompt is None and getattr(tokenizer, "chat_template", None):
         if _shows_pairs(tokenizer):
             return _load_by_library(folder, options, name=name)

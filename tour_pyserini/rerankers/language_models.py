@@ -68,15 +68,16 @@ FAMILIES: Mapping[str, tuple[_Prompt, str, str]] = {
 
 
 def choose_prompt(folder: Path, wanted: str | None, *, name: str) -> _Prompt | None:
-    """The prompt of a model, or None if no prompt is known for it.
+    """The prompt of a model, or None if no prompt is known for it or none is wanted.
 
     Args:
         folder: the folder of the model.
-        wanted: the name of a family or the path of a file with a prompt, as the user gave it, if any.
+        wanted: the name of a family, the path of a file with a prompt, or `PAIR`, as the user gave it, if anything.
         name: what the user called the model: the published name says which family it is.
     """
     if wanted is not None:
-        return FAMILIES[wanted][0] if wanted in FAMILIES else _read_prompt(Path(wanted))
+        known = {PAIR: None, **{family: prompt for family, (prompt, _, _) in FAMILIES.items()}}
+        return known[wanted] if wanted in known else _read_prompt(Path(wanted))
     # The architecture alone does not tell: a re-ranker and the language model it was made from have the same.
     found = read_json(folder / "config.json").get("model_type")
     for prompt, model_type, pattern in FAMILIES.values():
@@ -93,10 +94,8 @@ def _read_prompt(path: Path) -> _Prompt:
     content = read_json(path)
     text, yes, no = (content.get(field) for field in FIELDS)
     if not set(content) <= set(FIELDS) or not isinstance(text, str) or not isinstance(yes, str):
-        known, example = (
-            ", ".join([PAIR, *FAMILIES]),
-            '{"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}',
-        )
+        known = ", ".join([PAIR, *FAMILIES])
+        example = '{"prompt": "{query} ... {passage} ...", "yes": "yes", "no": "no"}'
         raise TourError(f"{path} is neither one of the prompts {known} nor a JSON file such as {example}.")
     query, _, rest = text.partition(QUERY)
     body, found, after = rest.partition(PASSAGE)
@@ -182,7 +181,7 @@ def _load_causal(folder: Path, options: Options, *, name: str) -> LocalReranker:
     """
     from tour_pyserini.rerankers.torch_runner import TorchRunner
 
-    prompt = None if options.prompt == PAIR else choose_prompt(folder, options.prompt, name=name)
+    prompt = choose_prompt(folder, options.prompt, name=name)
     if prompt is None:
         raise TourError(
             f"neither the files nor the name of the language model {name} say what it reads as a re-ranker; "
