@@ -71,13 +71,6 @@ def test_a_partial_folder_without_documents_accepts_other_settings(tmp_path):
         assert partial.done == 0
         partial.append(["a", "b"], vectors=np.float32([[1], [2]]))
         assert partial.array("vectors", np.float32, 1).tolist() == [[1], [2]]
-    with pytest.raises(TourError, match="max_length was 8, now 9"):
-        PartialFolder(folder, {"max_length": 9}, "vectors")
-    with open(folder / "docid", "a") as docids, open(folder / "vectors", "ab") as vectors:
-        docids.write("c\nd")  # killed within the second chunk
-        vectors.write(b"1234")
-    with PartialFolder(folder, {"max_length": 8}, "vectors") as partial:  # no lock is left
-        assert partial.done == 2
 
 
 def test_a_partial_folder_that_another_process_removes_is_created_again(tmp_path, monkeypatch):
