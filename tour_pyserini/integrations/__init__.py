@@ -54,28 +54,23 @@ def store_searcher(
 
 
 def rank_documents(
-    reranker: TourReranker,
-    query: str,
-    texts: Sequence[str],
-    scores: Sequence[float | None] = (),
-    vectors: Sequence[Any] = (),
-    query_vector: Any = None,
+    reranker: TourReranker, query: str, documents: Sequence[tuple[str, float | None, Any]], query_vector: Any = None
 ) -> Iterator[tuple[int, float, dict[str, Any]]]:
     """The documents of a list, best first: position, score and metadata of each.
 
     Args:
         reranker: what ranks them.
         query: the query's text.
-        texts: [n] their passages.
-        scores: [n] what the first stage says of them; their order counts unless each has a score.
-        vectors: [n] their vectors; the query moves if each has one and the query too.
+        documents: the passage of each, what the first stage says of it, and its vector. Their order counts unless each
+            has a score; the query moves if each has a vector, and the query too.
         query_vector: [d] the query's vector.
     """
-    known = [*scores] if len(scores) == len(texts) and None not in scores else None
-    own = [*vectors] if len(vectors) == len(texts) and not any(vector is None for vector in vectors) else None
-    if query_vector is None or not own:
-        own = query_vector = None
-    ranked = reranker.rank(query, texts, own, known, query_vector=query_vector)  # type: ignore[arg-type]
+    parts: Any = ([one[part] for one in documents] for part in range(3))
+    texts, scores, vectors = parts
+    if query_vector is None or any(vector is None for vector in vectors):
+        vectors = query_vector = None
+    known = None if None in scores else scores
+    ranked = reranker.rank(query, texts, vectors, known, query_vector=query_vector)
     for rank, (_, position, score, label) in enumerate(ranked, start=1):
         yield position, score, {"score": score, "label": label, "rank": rank, "rank_before": position + 1}
 

@@ -41,7 +41,7 @@ class TourRetriever:
             documents: the document of each docid, where documents are more than their content.
         """
         self._given, self._top_k, self._documents = searcher, top_k, documents or {}
-        self._searcher = None if isinstance(searcher, Mapping) else searcher
+        self._searcher: Any = None if isinstance(searcher, Mapping) else searcher
 
     def warm_up(self) -> None:
         """Open what is searched."""
@@ -97,7 +97,6 @@ class TourRetriever:
             TourError: if `filters` compare in a way that filters here do not have.
         """
         self.warm_up()
-        assert self._searcher is not None
         wanted = _condition(filters) if filters else None
         path = search_path(self._searcher, query, self._top_k if top_k is None else top_k, filter=wanted)
         return {"documents": [self._document(path, hit) for hit in path.hits]}
@@ -140,7 +139,7 @@ class TourRanker:
         """
         self._spec, self._top_k = reranker, top_k
         self._config = config if isinstance(config, TourConfig) else TourConfig.parse(config)
-        self._reranker: TourReranker | None = None
+        self._reranker: Any = None
 
     def warm_up(self) -> None:
         """Load the model."""
@@ -166,15 +165,8 @@ class TourRanker:
     ) -> dict[str, list[Document]]:
         """The best documents, best first; `top_k` as the component was made, unless it is given."""
         self.warm_up()
-        assert self._reranker is not None
-        ranked = rank_documents(
-            self._reranker,
-            query,
-            [document.content or "" for document in documents],
-            [document.score for document in documents],
-            [document.embedding for document in documents],
-            query_embedding,
-        )
+        listed = [(one.content or "", one.score, one.embedding) for one in documents]
+        ranked = rank_documents(self._reranker, query, listed, query_embedding)
         best = [
             replace(documents[position], score=score, meta={**documents[position].meta, KEY: told})
             for position, score, told in ranked

@@ -113,7 +113,7 @@ class TourCompressor(BaseDocumentCompressor):
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """The best documents, best first."""
-        ranked = rank_documents(self.reranker, query, [document.page_content for document in documents])
+        ranked = rank_documents(self.reranker, query, [(one.page_content, None, None) for one in documents])
         return [
             documents[position].model_copy(update={"metadata": {**documents[position].metadata, KEY: told}})
             for position, _, told in ranked

@@ -119,14 +119,8 @@ class TourPostprocessor(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         if query_bundle is None:
             raise TourError("a TourPostprocessor reads the query: pass query_str= or query_bundle=.")
-        ranked = rank_documents(
-            self.reranker,
-            query_bundle.query_str,
-            [one.node.get_content(MetadataMode.EMBED) for one in nodes],
-            [one.score for one in nodes],
-            [one.node.embedding for one in nodes],
-            query_bundle.embedding,
-        )
+        listed = [(one.node.get_content(MetadataMode.EMBED), one.score, one.node.embedding) for one in nodes]
+        ranked = rank_documents(self.reranker, query_bundle.query_str, listed, query_bundle.embedding)
         found = [(nodes[position].node, score, told) for position, score, told in ranked][: self.top_n]
         return [NodeWithScore(node=_told(node.model_copy(), told), score=score) for node, score, told in found]
 
