@@ -89,6 +89,8 @@ class CompareRequest(Request):
             )
         if self.predictions and self.topics is None:
             raise TourError("EM@k and F1@k need the questions' answers; give --topics.")
+        if not 0 < self.alpha < 1:
+            raise TourError(f"--alpha must be between 0 and 1, not {self.alpha:g}.")
         if self.baseline is None and (self.picture is not None or self.show is not None):
             raise TourError("--picture and --show compare with a baseline; name one of the runs with --baseline.")
         if self.picture is not None:

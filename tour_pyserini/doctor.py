@@ -32,7 +32,7 @@ from tour_pyserini.command import run
 from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER, POOLINGS
 from tour_pyserini.errors import TourError, first_line
-from tour_pyserini.flags import Request, option, request_parser
+from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.rerankers.loading import DEFAULT_RERANKER, load_reranker
 from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import score_pairs
@@ -71,7 +71,7 @@ class DoctorRequest(Request):
         if self.load and self.model:
             raise TourError("--load checks the libraries and --model a model; give one of them.")
         if self.model is None and (unfit := [name for name in self.flags() if name not in ("json", "load")]):
-            raise TourError(f"--{unfit[0]} says how a --model is run; give it too.")
+            raise TourError(f"{flag_name(unfit[0])} says how a --model is run; give it too.")
 
 
 class Report(NamedTuple):

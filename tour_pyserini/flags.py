@@ -159,6 +159,8 @@ def config_from_flags(flags: Mapping[str, Any]) -> TourConfig:
     prf_depth, prf_method = given.pop("prf_depth", None), given.pop("prf_method", None)
     if prf_method and prf_depth is None:
         raise TourError("--prf-method says how --prf-depth passages are used: give --prf-depth too, or --method.")
+    if prf_method and given.get("method", _PRF_METHODS[prf_method]) != _PRF_METHODS[prf_method]:
+        raise TourError(f"--prf-method {prf_method} and --method {given['method']} contradict each other; give one.")
     if "rocchio_topk" in given:
         given["positives"] = given.pop("rocchio_topk")
     if prf_depth:  # 0 is no feedback

@@ -345,9 +345,11 @@ def look(request: TuneRequest, *, opener: Opener | None = None) -> str:
         pairs = list(zip(*lists, strict=True))
         ten = np.mean([{*alone} != {*both} for alone, both in pairs])
         first = np.mean([alone[:1] != both[:1] for alone, both in pairs])
+        words = [set(query.fusion.signals[0].ids[:10].tolist()) for query in queries]
+        shared = np.mean([len(words_of & {*alone}) / 10 for words_of, alone in zip(words, lists[0], strict=True)])
         lines.append(
-            f"The signal changes which documents are among the first ten for {ten:.0%} of the queries, and the first "
-            f"hit for {first:.0%}."
+            f"Vectors and the first signal share {shared:.0%} of their first ten. The signal changes which documents "
+            f"are among the first ten for {ten:.0%} of the queries, and the first hit for {first:.0%}."
         )
     lines.append(
         "What cannot be said without judgements: which of these lists is better, whether labels help or harm, and how "

@@ -62,6 +62,7 @@ def test_the_comparison_with_a_baseline_and_the_picture(files, capsys):
         ("--baseline two.trec --picture gains.bmp", "gains.bmp"),
         ("--baseline two.trec --show 1", "--topics and --corpus"),
         ("--baseline two.trec --show 1 --topics t --corpus c --format csv", "--format csv"),
+        ("--baseline two.trec --alpha 5", "--alpha"),
         ("--splits ids.tsv", "'q9'"),
         ("--measures RR", "no query in common"),
         ("--measures EM@1", "--predictions"),

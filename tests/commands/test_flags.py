@@ -97,6 +97,7 @@ WRONG_FLAGS = [
     ({**SEARCH, "method": "hard", "step": 3}, "the method hard has no setting 'step'"),
     ({**SEARCH, "preset": "official", "config": "c.toml"}, "--preset and --config"),
     ({**SEARCH, "prf_method": "rocchio"}, "give --prf-depth too"),
+    ({**SEARCH, "prf_depth": 3, "prf_method": "rocchio", "method": "hard"}, "--prf-method rocchio and --method"),
 ]
 
 

@@ -174,7 +174,7 @@ def test_an_interrupted_change_is_finished_by_the_same_command(tiny, tmp_path, i
         ({"index": "nothing"}, "no index"),
         ({"encoder": "other"}, "--encoder"),
         ({"index": "qdrant:points?collection=c"}, "collection"),
-        ({"add": None, "delete": "all"}, "nothing can be deleted"),
+        ({"add": None, "delete": "all"}, "leave no document"),
     ],
 )
 def test_refusals_change_nothing(tiny, tmp_path, monkeypatch, changes, word):

@@ -67,3 +67,7 @@ def test_settings_are_read_from_the_folder_of_a_reranker(tmp_path):
     assert PhraseInput.read("some/name") == PhraseInput.read(object()) == PhraseInput()
     with pytest.raises(TourError, match="context"):
         PhraseInput.read(tmp_path, context="2")
+    (file,) = tmp_path.iterdir()
+    file.write_text("{")
+    with pytest.raises(TourError, match=f"{file} is not JSON"):
+        PhraseInput.read(tmp_path)

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import signal
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 
 import pytest
+from in_memory_collection import wait_until
 from running_server import running_server
 
 from tour_pyserini.index import IndexRequest, build_index
@@ -49,9 +51,12 @@ def test_no_search_is_lost(own):
     with ThreadPoolExecutor(4) as threads:
         asked = [threads.submit(ask, worker) for worker in range(4)]
         try:
-            for size in (60, 61, 62, 63):
+            for size in (60, 61, 62):
                 add()
                 assert server.client.post("/reload").json() == {"documents": size}
+            add()
+            server.process.send_signal(signal.SIGHUP)
+            wait_until(lambda: documents(server) == 63)
         finally:
             done = True
         answers = [answer for worker in asked for answer in worker.result()]

@@ -173,6 +173,7 @@ def test_hits_have_the_words_of_the_query_and_stand_in_order(tmp_path, caplog):
     [
         (lambda folder: (folder / BM25_RECORD).unlink(), "--bm25"),
         (lambda folder: (folder / "data.csc.index.npy").write_bytes(b""), "checksum"),
+        (lambda folder: (folder.parent / "docid").write_text("d0\n"), "another index"),
     ],
 )
 def test_a_damaged_index_is_refused(tmp_path, damage, word):

@@ -112,11 +112,14 @@ def read_json_object(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is not a JSON object.
+        TourError: if it is not a JSON object.
     """
-    record = json.loads(Path(path).read_bytes().decode("utf-8"))
+    try:
+        record = json.loads(Path(path).read_bytes().decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise TourError(f"{path} is not JSON in UTF-8: {first_line(error)}.") from None
     if not isinstance(record, dict):
-        raise ValueError("it is not a JSON object")
+        raise TourError(f"{path} is not a JSON object.")
     return record
 
 

@@ -1,6 +1,8 @@
 """The web application: all routes, what goes wrong, and what begins and ends with it."""
 
+import asyncio
 import contextlib
+import signal
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -62,7 +64,9 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with mcp.session_manager.run() if mcp else contextlib.nullcontext():
-            yield
+            async with asyncio.TaskGroup() as tasks:
+                _reload_on_sighup(dispatcher, tasks)
+                yield
             # Requests that were accepted have their answers by now.
             await anyio.to_thread.run_sync(dispatcher.searches.close)
 
@@ -85,6 +89,17 @@ def new_app(collection: Collection, *, keys: Keys | None = None) -> Any:
         app.add_route(path, partial(_send_file, file=file), include_in_schema=False)
     names = {path.split("/")[1] for path in (*app.openapi()["paths"], "/v2/rerank", "/mcp", "/docs", "/")}
     return Guard(app, dispatcher, routes=names, pages=pages.keys())
+
+
+def _reload_on_sighup(dispatcher: Dispatcher, tasks: asyncio.TaskGroup) -> None:
+    """Reload when the signal SIGHUP comes, as servers do."""
+
+    async def reload() -> None:
+        with contextlib.suppress(Exception):  # the log says what was wrong
+            await dispatcher.reload()
+
+    with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):  # not in the main thread, or on Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, lambda: tasks.create_task(reload()))
 
 
 async def _send_file(_: Request, file: Path) -> Response:

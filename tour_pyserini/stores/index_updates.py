@@ -89,6 +89,8 @@ class IndexUpdate:
         if unknown := sorted(self.deleted - set(old)):
             log.warning("%d documents to delete are not in %s, such as %r", len(unknown), self.folder, unknown[0])
         docids = [docid for docid, is_old in zip(old, is_gone, strict=True) if not is_old] + list(self.added or ())
+        if not docids:
+            raise TourError(f"this would leave no document in {self.folder}; delete the folder instead.")
         self._write_faiss(new / "index", is_gone, vectors, threads)
         (new / "docid").write_text("".join(f"{docid}\n" for docid in docids), encoding="utf-8")
         with open(new / CORPUS, "wb") as file:

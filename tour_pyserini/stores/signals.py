@@ -296,6 +296,10 @@ class _Bm25Index:
         self._language: str = read_json_object(folder / BM25_RECORD)["settings"]["language"]
         self._model = _bm25s().BM25.load(str(folder), mmap=True, show_progress=False)
         self.docids: Sequence[str] = Docids.read(index / "docid")
+        if self._model.scores["num_docs"] != len(self.docids):
+            raise TourError(
+                f"{folder} is of another index: it has not one document per line of `docid`; build it again."
+            )
 
     def __call__(self, queries: Sequence[str], k: int) -> tuple[list[list[str]], list[Floats]]:
         """At most k docids of each query that share a word with it, best first, and their scores."""

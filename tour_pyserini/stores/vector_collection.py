@@ -258,12 +258,14 @@ class _StoredTexts(Mapping[str, str]):
 
     def __init__(self, store: CollectionStore) -> None:
         self._store = store
-        self._known: dict[str, Passage] = {}  # replaced, never changed: another thread may read it
+        self._known: dict[str, Passage] = {}
 
     def load(self, docids: Sequence[str]) -> None:
         """Fetch the passages that will be read next, in one request; when many are kept, earlier ones are forgotten."""
-        known = self._known if len(self._known) < _KEPT else {}
-        self._known = known | self._fetch([docid for docid in docids if docid not in known])
+        if len(self._known) > _KEPT:
+            self._known = {}
+        known = self._known  # other threads add to it, too
+        known.update(self._fetch([docid for docid in docids if docid not in known]))
 
     def __getitem__(self, docid: str) -> str:
         passage = self._known.get(docid) or self._fetch([docid]).get(docid)
