@@ -56,7 +56,6 @@ def measure_overload(setup: BenchmarkSetup) -> Report:
         "sent away with 429, `Retry-After` and one sentence": str(sum(map(_is_well_formed, refused.replies))),
         "other statuses, or hanging": str(len(load.replies) - len(answered.replies) - len(refused.replies)),
         "p50 and p99 of answers, s": f"{answered.percentile(0.5):.2f}, {answered.percentile(0.99):.2f}",
-        "p99 of those sent away, s": f"{refused.percentile(0.99):.3f}",
         "memory, MiB: first tenth of the time, last": f"{memory[0]:.0f}, {memory[-1]:.0f}",
     }
     note = (
