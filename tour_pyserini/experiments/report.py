@@ -4,6 +4,7 @@ There are tables for each setup, means over collections, re-rankers side by side
 table, and the comparisons with each baseline in one of their own.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ class Report:
 
         A table has one part for each setup, followed by the means over collections.
         """
-        own = self._experiment
+        own, titles = self._experiment, self._condition_titles
         everything = {"": TableDefinition(title=own.title, conditions=tuple(own.conditions))}
         for table in (own.tables or everything).values():
             if table.rerankers:
@@ -83,9 +84,8 @@ class Report:
                 has_baseline = not table.baselines or any(name in lines for name in table.baselines)
                 if has_baseline and len(lines) >= min(2, len(table.conditions)):
                     shown[setup] = lines
-                    title = f"{table.title}: {self._setup_title(setup)}"
-                    published = own.paper.get(setup.name, {})
-                    yield from self._comparison("condition", self._condition_titles, lines, table, title, published)
+                    title, published = f"{table.title}: {self._setup_title(setup)}", own.paper.get(setup.name, {})
+                    yield from self._comparison(title, "condition", titles, lines, table.baselines, published)
             yield from self._mean_tables(table, shown)
 
     def _split_tables(self) -> Iterator[Table]:
@@ -113,29 +113,26 @@ class Report:
     def _reranker_tables(self, table: TableDefinition) -> Iterator[Table]:
         """A line for each re-ranker; one table for each condition, collection, encoder and index."""
         own, titles = self._experiment, {name: one.title for name, one in self._experiment.rerankers.items()}
-        against_first = table.model_copy(update={"baselines": table.rerankers[:1]})
         for condition in table.conditions:
             groups: dict[tuple[str, ...], dict[str, Setup]] = {}
-            for setup, runs in self._results.items():
-                if condition in runs:
-                    groups.setdefault(setup[:3], {})[setup.reranker] = setup
-            for group in groups.values():
-                setups = {name: group[name] for name in table.rerankers if name in group}
-                if not setups:
-                    continue
+            for name in table.rerankers:
+                for setup, runs in self._results.items():
+                    if setup.reranker == name and condition in runs:
+                        groups.setdefault(setup[:3], {})[name] = setup
+            for setups in groups.values():
                 lines = {name: self._results[setup][condition]._replace(name=name) for name, setup in setups.items()}
                 published = {name: own.paper.get(setup.name, {}).get(condition, {}) for name, setup in setups.items()}
                 where = self._setup_title(next(iter(setups.values())), reranker=False)
                 title = f"{table.title}: {self._condition_titles[condition]}, {where}"
-                yield from self._comparison("re-ranker", titles, lines, against_first, title, published)
+                yield from self._comparison(title, "re-ranker", titles, lines, table.rerankers[:1], published)
 
     def _comparison(
         self,
+        title: str,
         first_column: str,
         titles: Mapping[str, str],
         lines: Mapping[str, MeasuredRun],
-        table: TableDefinition,
-        title: str,
+        baselines: Sequence[str],
         published: Mapping[str, Mapping[str, float]],
     ) -> Iterator[Table]:
         """A table of measures, costs and published scores, then one of paired tests against each baseline."""
@@ -147,7 +144,7 @@ class Report:
             fields += [number(published.get(name, {}).get(measure)) for measure in measures] * has_paper
             body.append(fields)
         yield Table([head, *body], title=title, legend=" ".join([LABELS, *[PAPER] * has_paper]))
-        for baseline in [name for name in table.baselines if name in lines and len(lines) > 1]:
+        for baseline in [name for name in baselines if name in lines and len(lines) > 1]:
             others = [name for name in lines if name != baseline]
             found = compare_with_baseline(lines[baseline], [lines[name] for name in others])
             cells = {(one.run, one.measure): _comparison(one) for one in found}
@@ -233,9 +230,8 @@ class Report:
 
 def _mean_line(measures: Sequence[str], runs: Sequence[MeasuredRun]) -> list[str]:
     means = [sum(run.means[measure] for run in runs) / len(runs) for measure in measures]
-    labels = [count for run in runs if (count := run.per_query("pairs")) is not None]
-    mean_labels = sum(labels) / len(labels) if len(labels) == len(runs) else None
-    return [*map(number, means), number(mean_labels, 1)]
+    labels = [math.nan if (count := run.per_query("pairs")) is None else count for run in runs]
+    return [*map(number, means), number(sum(labels) / len(labels), 1)]
 
 
 def _pooled(measure: str, runs: Sequence[MeasuredRun], baseline: Sequence[MeasuredRun]) -> str:
