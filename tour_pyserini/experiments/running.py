@@ -229,10 +229,8 @@ class Archive:
         records = first.json_object() if (first := next(lines, None)) else {}
         docids: dict[str, dict[str, list[str]]] = {condition: {} for condition in records}
         for line in lines:
-            columns = line.text.split("\t")
-            if len(columns) != 3 or columns[1] not in docids:
-                line.refuse("is not a query, a condition that has a record, and docids")
-            docids[columns[1]][columns[0]] = columns[2].split()
+            query, condition, found = line.text.split("\t")
+            docids[condition][query] = found.split()
         return records, docids
 
     @property
