@@ -36,10 +36,7 @@ log = logging.getLogger(__name__)
 class AnswerRequest(Request):
     """Questions, passages, and how answers are matched with passages."""
 
-    topics: str = option(
-        MISSING,
-        "questions with answers: DPR's .tsv, .txt or .json, JSON lines, SQuAD's .json, or a Pyserini name",
-    )
+    topics: str = option(MISSING, "questions with answers: a file of DPR's or SQuAD's, JSON lines, a Pyserini name")
     corpus: str = option(MISSING, "passages: BEIR corpus.jsonl or Lucene index")
     output: str = option(MISSING, "the file to write")
     hits: int | None = option(None, "use only the N best hits of each question (default: all)", count=True)

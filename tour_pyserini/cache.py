@@ -56,9 +56,7 @@ class _PruneRequest(_CacheRequest):
 class _MergeRequest(_CacheRequest):
     """What is added."""
 
-    sources: Sequence[str] = option(
-        MISSING, "score caches whose scores are added: files, or postgresql://...", positional=True
-    )
+    sources: Sequence[str] = option(MISSING, "score caches to add: files, or postgresql://...", positional=True)
 
 
 def _stats(request: _CacheRequest) -> None:

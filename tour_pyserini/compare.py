@@ -72,9 +72,7 @@ class CompareRequest(Request):
     alpha: float = _paired(0.05, "significance, after Holm's correction")
     picture: str | None = _paired(None, "draw gains by query: .png, .pdf or .svg")
     show: int | None = _paired(None, "show the N largest gains and losses, with texts", count=True)
-    predictions: Sequence[str] = option(
-        (), "answers to measure by EM@k and F1@k, one file per run", group="predicted answers"
-    )
+    predictions: Sequence[str] = option((), "answers for EM@k and F1@k, one file a run", group="predicted answers")
     splits: str | None = _texts(None, "measure splits too; lines of qid and split")
     topics: str | None = _texts(None, "texts of the queries")
     corpus: str | None = _texts(None, "texts of the documents, as for search")

@@ -73,51 +73,24 @@ class IndexRequest(Request):
         phrases: index phrases: one vector per token.
     """
 
-    corpus: str | None = _input(
-        None,
-        "corpus.jsonl, a folder of .jsonl files, or a .tsv; a line of JSON has _id, title and text, one of a .tsv the "
-        "id and the text",
-        common=True,
-    )
+    corpus: str | None = _input(None, "a corpus.jsonl, a folder of .jsonl, or a .tsv; _id, title, text", common=True)
     index: str = _input(MISSING, f"folder of the index, or a database's collection; {ADDRESSES}", common=True)
-    vectors: str | None = _input(
-        None, "an exact index whose vectors are used; nothing is encoded again: same corpus, same encoder", common=True
-    )
+    vectors: str | None = _input(None, "an exact index to copy from; of the same corpus and encoder", common=True)
     overwrite: bool = _input(False, "replace an index, once the new one is complete", common=True)
-    add: str | None = _input(
-        None, "add or replace the documents of this corpus; vectors, BM25 and docids change in one step", common=True
-    )
+    add: str | None = _input(None, "add or replace a corpus's documents; in one step", common=True)
     delete: str | None = _input(None, "remove the docids of this file; one per line", common=True)
 
     encoder: str = _encoder("default", "a name, a folder, or default (all-MiniLM-L6-v2)", common=True)
     encoder_class: str | None = _encoder(None, "Pyserini's keyword: auto, dpr, ance, tct_colbert, contriever, ...")
-    pooling: str | None = _encoder(
-        None, "how token vectors become one (default: as the files say)", choices=POOLINGS, common=True
-    )
+    pooling: str | None = _encoder(None, "how token vectors become one", choices=POOLINGS, common=True)
     l2_norm: bool | None = _encoder(None, "vectors of unit norm (default: as its files say)", common=True)
-    truncate_dim: int | None = _encoder(
-        None, "dimensions kept of each vector (default: what the model's files say, or all)", count=True
-    )
-    prefix: str | None = _encoder(
-        None, 'put before every document, e.g. "passage:", instead of the model\'s own prompt'
-    )
-    fields: tuple[str, ...] = _encoder(
-        ("title", "text"), "what is encoded of a document (default: title text)", choices=_FIELDS
-    )
-    max_length: int | None = _encoder(
-        None, "tokens of a document that are read (default: what the model's files say, or 256)", count=True
-    )
-    encoder_backend: str = _encoder(
-        "auto", "what runs the encoder (default: auto: onnx where it is faster, else torch)", choices=BACKENDS
-    )
-    precision: str = _encoder(
-        "fp32", "int8 is faster; it gives slightly other vectors", choices=PRECISIONS, common=True
-    )
-    batch_size: int | None = _encoder(
-        None,
-        "most documents torch encodes at once (default: by their tokens; 64 for Pyserini's classes)",
-        count=True,
-    )
+    truncate_dim: int | None = _encoder(None, "dimensions kept of a vector (default: as its files say)", count=True)
+    prefix: str | None = _encoder(None, 'put before every document, as "passage:", instead of the model\'s prompt')
+    fields: tuple[str, ...] = _encoder(_FIELDS, "what is encoded (default: title text)", choices=_FIELDS)
+    max_length: int | None = _encoder(None, "tokens read of a document (default: as its files say, or 256)", count=True)
+    encoder_backend: str = _encoder("auto", "what runs it; auto: onnx where it is faster, else torch", choices=BACKENDS)
+    precision: str = _encoder("fp32", "int8 is faster, with slightly other vectors", choices=PRECISIONS, common=True)
+    batch_size: int | None = _encoder(None, "most documents encoded at once (default: by their tokens)", count=True)
     device: str = _encoder("cpu", "cpu, cuda:0, ...", common=True)
     dtype: str | None = _encoder(
         None,
@@ -129,20 +102,16 @@ class IndexRequest(Request):
     threads: int | None = _encoder(None, "most threads (default: all processors)", count=True)
 
     hnsw: bool = _index(False, "a graph: fast, approximate search", common=True)
-    factory: str | None = _index(None, "FAISS's factory string: SQ8, PQ192x8, IVF4096,PQ48, ...", common=True)
+    factory: str | None = _index(None, "FAISS's factory: SQ8, PQ192x8, IVF4096,PQ48, ...", common=True)
     nprobe: int = _index(16, "lists that a search of --factory IVF... reads", count=True)
     M: int = _index(256, "HNSW: neighbours of a node", count=True)
     efC: int = _index(256, "HNSW: candidates considered for them", count=True)
 
     bm25: bool = _index(False, "BM25 beside the vectors, for search --sparse; of the same fields", common=True)
-    language: str | None = _index(
-        None, "stemmer and stop words of --bm25; en, de, fr, ..., or none (default: en)", common=True
-    )
+    language: str | None = _index(None, "stop words and stems of --bm25: en (default), de, ..., none", common=True)
 
     phrases: bool = _phrase(False, "index phrases", common=True)
-    filter_threshold: float | None = _phrase(
-        None, "filter logits above which tokens are kept; -inf keeps all (default: the encoder's own)"
-    )
+    filter_threshold: float | None = _phrase(None, "least filter logit; -inf: all tokens (default: the encoder's)")
 
     def __post_init__(self) -> None:
         super().__post_init__()

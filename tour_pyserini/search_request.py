@@ -64,20 +64,12 @@ class SearchRequest(Request):
         config: the method and its settings.
     """
 
-    topics: str = _input(
-        MISSING, "queries: a file, a prebuilt name, irds:NAME, or `demo`; files are TSV, DPR's, or BEIR's", common=True
-    )
+    topics: str = _input(MISSING, "queries: TSV, DPR's, BEIR's; a prebuilt name, irds:NAME, or `demo`", common=True)
     topics_format: str = _input("default", "Pyserini's format of topics")
     qrels: str | None = _input(None, "search only the topics judged here; TREC, BEIR, or irds:NAME", common=True)
     index: str | None = _input(None, f"a folder, a prebuilt name, or a database's collection; {ADDRESSES}", common=True)
-    corpus: str | None = _input(
-        None,
-        "passages: corpus.jsonl, .tsv, a prebuilt name; irds:NAME, a folder of .jsonl files or of a Lucene index",
-        common=True,
-    )
-    vectors: str | None = _input(
-        None, "exact vectors for a compressed index: an encoded corpus, a registered source's NAME:..., or `encode`"
-    )
+    corpus: str | None = _input(None, "passages: corpus.jsonl, .tsv, a folder; prebuilt or irds:NAME", common=True)
+    vectors: str | None = _input(None, "exact vectors beside a compressed index: a folder, NAME:... or `encode`")
     sparse: tuple[Any, ...] = _input(
         (),
         "BM25 too: `index` (made with --bm25), or another; an index made with --bm25, a Lucene index folder or a "
@@ -96,10 +88,7 @@ class SearchRequest(Request):
     ef_search: int | None = _input(None, "efSearch of an HNSW index", count=True)
     nprobe: int | None = _input(None, "lists of an inverted file that are searched (default: the index's)", count=True)
     remove_query: bool = _input(False, "never retrieve the document that is the query")
-    filter: str | None = _input(
-        None,
-        'documents that may be found: {"year": {"gte": 2020}}, a list of docids, or what the vector database reads',
-    )
+    filter: str | None = _input(None, 'documents that may be found: {"year": {"gte": 2020}}, or a list of docids')
 
     output: str | None = _output(None, "the run file (default: runs/TOPICS.METHOD.trec)", common=True)
     output_format: str = _output("trec", "format of the run", choices=RUN_FORMATS)
@@ -107,31 +96,19 @@ class SearchRequest(Request):
     trace: str | None = _output(None, "JSON lines: candidates, labels and targets of each query and round")
     trace_vectors: bool = _output(False, "write query vectors into the trace too, for python -m tour_pyserini.page")
     hits: int = _output(1000, "hits per topic", count=True, common=True)
-    min_relevance: float | None = _output(
-        None, "leave out hits with a lower probability of relevance; needs --config with what `tune` wrote"
-    )
+    min_relevance: float | None = _output(None, "least probability of relevance of a hit, by a --config of `tune`")
     tag: str | None = _output(None, "the run's tag (default: Tour-METHOD)")
 
-    shard: str | None = _work(
-        None, "i/n: search part i of n of the topics, into RUN.shard-i-of-n; python -m tour_pyserini.merge joins them"
-    )
-    ray: str | None = _work(
-        None, "address of a Ray cluster that batches are spread over, `auto` (the one here, or a new one) or `local`"
-    )
+    shard: str | None = _work(None, "i/n: search part i of n of the topics into RUN.shard-i-of-n, for `merge`")
+    ray: str | None = _work(None, "spread batches over a Ray cluster: address, `auto` (one here or a new one), `local`")
     ray_workers: int | None = _work(None, "workers of the Ray cluster (default: one per processor or GPU)", count=True)
     batch_size: int = _work(64, "topics that advance together", count=True)
     threads: int = _work(1, "threads of search", count=True)
-    encoder: str | None = _work(
-        None, "query encoder: name or folder; `default`; if not given, the encoder that built the index", common=True
-    )
+    encoder: str | None = _work(None, "query encoder: name or folder; if not given, that of the index", common=True)
     encoder_class: str | None = _work(None, "Pyserini's encoder class; inferred if not given")
-    encoder_backend: str = _work(
-        "auto", "what runs the query encoder; auto: onnx where it is faster, else torch", choices=BACKENDS
-    )
+    encoder_backend: str = _work("auto", "what runs the encoder; auto: onnx if faster, else torch", choices=BACKENDS)
     tokenizer: str | None = _work(None, "tokenizer, if not the encoder's own")
-    pooling: str | None = _work(
-        None, "how vectors of tokens become one (default: as for the index, or as the model says)", choices=POOLINGS
-    )
+    pooling: str | None = _work(None, "how token vectors become one (default: as for the index)", choices=POOLINGS)
     l2_norm: bool | None = _work(None, "vectors of unit norm (default: as for the index, or as the model says)")
     truncate_dim: int | None = _work(None, "dimensions kept of each vector (default: as for the index)", count=True)
     query_prefix: str | None = _work(None, "put before each query when it is encoded, instead of the model's prompt")
@@ -139,9 +116,7 @@ class SearchRequest(Request):
     encoded_queries: str | None = _work(None, "vectors of queries instead of an encoder: a folder or a name")
     adapter: str | None = _work(None, "correct the vectors of queries by this file, which `learn` made")
     device: str = _work("cpu", "where models run: cpu, cuda:0, ...", common=True)
-    dtype: str = _work(
-        "auto", "numbers that models compute with; auto: float32 on a CPU, as stored on a GPU", choices=DTYPES
-    )
+    dtype: str = _work("auto", "numbers that models use; auto: float32 on a CPU, as stored on a GPU", choices=DTYPES)
     trust_remote_code: bool = _work(False, "run Python code that a model's folder or name brings along")
 
     reranker: Any = _labels(  # noqa: RUF009 (a dataclass field; Any hides it)
@@ -150,32 +125,21 @@ class SearchRequest(Request):
         "the default is ms-marco-MiniLM-L-12-v2",
         common=True,
     )
-    reranker_threads: int | None = _labels(
-        None, "threads of the re-ranker (default: all cores), or requests to a service at a time (8)", count=True
-    )
+    reranker_threads: int | None = _labels(None, "threads, or requests at a time (default: cores, or 8)", count=True)
     reranker_max_length: int = _labels(512, "tokens of a query and a passage together", count=True)
-    reranker_prompt: str | None = _labels(
-        None,
-        "what a language model reads, if its files do not say it: a family's name or a JSON file; a chat model: TOML",
-    )
+    reranker_prompt: str | None = _labels(None, "a language model's prompt: a family, a JSON file, or of a chat: TOML")
     instruction: str | None = _labels(None, "what a chat model is to find, instead of its prompt's instruction")
     backend: str = _labels("auto", "what runs a cross-encoder's checkpoint", choices=BACKENDS)
-    precision: str | None = _labels(
-        None, "int8 is faster and gives other scores (default: the model's own)", choices=PRECISIONS
-    )
+    precision: str | None = _labels(None, "int8 is faster, with other scores (default: its own)", choices=PRECISIONS)
     cache: str | None = _labels(
-        None, "score cache: a file (default: scores.sqlite in the cache folder), or postgresql://HOST/DATABASE"
+        None, "a file, or postgresql://HOST/DATABASE (default: scores.sqlite in the cache folder)"
     )
     no_cache: bool = _labels(False, "do not read or write kept labels and query vectors")
 
     predictions: str | None = _phrases(None, "the phrases as JSON lines (default: RUN.answers.jsonl)")
     unit: str | None = _phrases(None, "what is labelled and ranked (default: phrase)", choices=("phrase", "passage"))
     max_words: int | None = _phrases(None, "most words of a phrase (default: 10)", count=True)
-    context: str | None = _phrases(
-        None,
-        "what the re-ranker reads: 1 or 3 sentences, the paragraph, or the passage without marks (default: as trained)",
-        choices=_CONTEXTS,
-    )
+    context: str | None = _phrases(None, "sentences, or more, that are read (default: as trained)", choices=_CONTEXTS)
     title: bool | None = _phrases(None, "whether it reads the title first (default: as trained)")
     separator: str | None = _phrases(None, "between title and text (default: as trained)")
 
