@@ -172,7 +172,7 @@ def test_a_memo_is_read_for_the_same_state_only(own_cache):
     write_memo("kind", "name", [2, "a"], "new")
     assert read_memo("kind", "name", [2, "a"]) == "new"
     (file,) = (own_cache / "memos").iterdir()
-    for damaged in ("", "{", "[]", '{"what": "kind"}', "\x00"):
+    for damaged in ("", "{", "[]", '{"state": [2, "a"]}', "\x00"):
         file.write_text(damaged)
         assert read_memo("kind", "name", [2, "a"]) is None
     shutil.rmtree(own_cache)

@@ -257,12 +257,6 @@ def _arrival(request: Request | None) -> float:
     return float(request.scope.get(ARRIVED, now)) if request else now
 
 
-def allowed_by(request: Request) -> Filter | None:
-    """Which documents the key of a request may find; None: all."""
-    allowed: Filter | None = request.scope[ALLOWED]
-    return allowed
-
-
 def _checked(keys: Keys | None, collection: Collection) -> Keys | None:
     """The keys, if the filter of each fits the collection."""
     for allowed in keys.values() if keys else ():

@@ -21,7 +21,7 @@ from scipy.special import expit
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import RequestError, TourError
-from tour_pyserini.service.dispatcher import Dispatcher, allowed_by, sentence
+from tour_pyserini.service.dispatcher import ALLOWED, Dispatcher, sentence
 from tour_pyserini.service.messages import (
     About,
     Answer,
@@ -62,7 +62,7 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.post("/search")
     async def search(body: SearchBody, request: Request, after: BackgroundTasks) -> Answer:
         """Search with a query; `deadline_ms` returns the best list that can be had in time."""
-        return await dispatcher.search(body, allowed_by(request), request, after)
+        return await dispatcher.search(body, _allowed_by(request), request, after)
 
     @routes.get(
         "/search/stream",
@@ -74,12 +74,12 @@ def _search_routes(dispatcher: Dispatcher) -> APIRouter:
         _check_site(request)
         if len({word.partition("=")[0] for word in asked.setting}) < len(asked.setting):
             raise RequestError("a setting is given twice.")
-        return dispatcher.stream(asked.body(), allowed_by(request), request)
+        return dispatcher.stream(asked.body(), _allowed_by(request), request)
 
     @routes.get("/documents/{docid:path}")
     def document(docid: str, request: Request) -> Document:
         """A document of the collection."""
-        passage = _passage(dispatcher, docid, allowed_by(request))
+        passage = _passage(dispatcher, docid, _allowed_by(request))
         title, text = passage.parts
         return Document(docid=docid, title=title, text=text, contents=str(passage))
 
@@ -96,7 +96,7 @@ def _judgement_routes(dispatcher: Dispatcher) -> APIRouter:
 
     def found_by(request: Request) -> Callable[[str], bool] | None:
         """Which documents the key of a request may find; None: all, also those that are there no more."""
-        allowed = allowed_by(request)
+        allowed = _allowed_by(request)
         return None if allowed is None else lambda docid: dispatcher.collection.finds(docid, allowed)
 
     @routes.get("/judgements", **texts)
@@ -113,7 +113,7 @@ def _judgement_routes(dispatcher: Dispatcher) -> APIRouter:
     def judge(body: Judgement, request: Request) -> Judgement:
         """Keep a judgement of a document for a query; it is on the disk when the answer comes."""
         _check_site(request)
-        _passage(dispatcher, body.docid, allowed_by(request))
+        _passage(dispatcher, body.docid, _allowed_by(request))
         kept.add(body.query, body.docid, body.relevance)
         return body
 
@@ -185,7 +185,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
 
     def contents(index: str, docid: str, request: Request) -> dict[str, str]:
         check(index)
-        return {"id": docid, "contents": _passage(dispatcher, docid, allowed_by(request))}
+        return {"id": docid, "contents": _passage(dispatcher, docid, _allowed_by(request))}
 
     @routes.get("/{index}/search")
     async def search(
@@ -194,7 +194,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         """Search, as with Pyserini 2."""
         check(index)
         _check_site(request)
-        answer = await dispatcher.search(SearchBody(query=query, hits=hits), allowed_by(request), request, after)
+        answer = await dispatcher.search(SearchBody(query=query, hits=hits), _allowed_by(request), request, after)
         candidates = [
             {"docid": hit.docid, "score": hit.score, "rank": rank, "doc": {"id": hit.docid, "contents": hit.text}}
             for rank, hit in enumerate(answer.candidates, start=1)
@@ -217,7 +217,7 @@ def _pyserini_routes(dispatcher: Dispatcher) -> APIRouter:
         check(index)
         query = body.query if isinstance(body.query, str) else body.query.query_txt
         asked = SearchBody(query=query, hits=body.hits, qid=body.qid)
-        answer = await dispatcher.search(asked, allowed_by(request), request, after)
+        answer = await dispatcher.search(asked, _allowed_by(request), request, after)
         candidates = [{"docid": hit.docid, "score": hit.score, "document_txt": hit.text} for hit in answer.candidates]
         return {"query": {"qid": body.qid, "query_txt": query}, "candidates": candidates}
 
@@ -245,7 +245,7 @@ def _state_routes(dispatcher: Dispatcher) -> APIRouter:
     @routes.get("/about")
     def about(request: Request) -> About:
         """What a search can choose from."""
-        collection, allowed = dispatcher.collection, allowed_by(request)
+        collection, allowed = dispatcher.collection, _allowed_by(request)
         return About(
             method=limits.config.method,
             choices=choices,
@@ -339,7 +339,7 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
         """Search the collection for passages that answer a query; the best come first."""
         with answered():
             body = SearchBody(query=query, hits=k, deadline_ms=deadline_ms)
-            answer = await dispatcher.search(body, allowed_by(context.request_context.request))
+            answer = await dispatcher.search(body, _allowed_by(context.request_context.request))
         return answer.model_dump(
             include={
                 "candidates": {"__all__": {"docid", "score", "relevance", "text"}},
@@ -353,9 +353,15 @@ def mcp_server(dispatcher: Dispatcher) -> Any:
     async def get_document(context: context_type, docid: str) -> str:
         """The whole text of a passage by its docid."""
         with answered():
-            return _passage(dispatcher, docid, allowed_by(context.request_context.request))
+            return _passage(dispatcher, docid, _allowed_by(context.request_context.request))
 
     return server
+
+
+def _allowed_by(request: Request) -> Filter | None:
+    """Which documents the key of a request may find; None: all."""
+    allowed: Filter | None = request.scope[ALLOWED]
+    return allowed
 
 
 def _check_site(request: Request) -> None:
@@ -368,7 +374,7 @@ def _check_site(request: Request) -> None:
 
 def _only_unfiltered(request: Request) -> None:
     """Refuse a key with a filter where an answer is about all documents, or all who search."""
-    if allowed_by(request) is not None:
+    if _allowed_by(request) is not None:
         raise HTTPException(403, "this key is for some documents, and the route is about all of them.")
 
 

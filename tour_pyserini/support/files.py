@@ -270,17 +270,15 @@ def read_memo(what: str, name: str, state: State) -> str | None:
     """
     try:
         stored = json.loads(_path(what, name).read_text(encoding="utf-8"))
-        same = (stored["what"], stored["name"], stored["state"]) == (what, name, list(state))
-        return stored["value"] if same and isinstance(stored["value"], str) else None
+        return stored["value"] if stored["state"] == list(state) and isinstance(stored["value"], str) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):  # never computed, or the file is damaged
         return None
 
 
 def write_memo(what: str, name: str, state: State, value: str) -> None:
     """Keep a result for `read_memo`; an older result for the same name is replaced."""
-    record = {"what": what, "name": name, "state": list(state), "value": value}
     with contextlib.suppress(TourError, OSError), atomic_write(_path(what, name)) as file:
-        json.dump(record, file)
+        json.dump({"state": list(state), "value": value}, file)
 
 
 def content_hash(path: str | os.PathLike[str], *, read_again: bool = False) -> str:

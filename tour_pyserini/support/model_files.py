@@ -20,10 +20,10 @@ from tour_pyserini.support.packages import import_optional, package_folder, vers
 
 log = logging.getLogger(__name__)
 
-SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
-CODE_FILES = ("*.py",)
-SAFE_WEIGHTS = ("*.safetensors",)
-OLD_WEIGHTS = ("pytorch_model*.bin",)
+_SMALL_FILES = ("*.json", "*.txt", "*.model", "*.jinja")
+_CODE_FILES = ("*.py",)
+_SAFE_WEIGHTS = ("*.safetensors",)
+_OLD_WEIGHTS = ("pytorch_model*.bin",)
 DEFAULT = "default"
 """The name of the default encoder, and of the default re-ranker."""
 _COMPLETE = "complete weights"
@@ -36,7 +36,7 @@ def is_checkpoint(folder: Path) -> bool:
 
 def checkpoint_files(folder: Path, *, code: bool = False) -> list[Path]:
     """List the files that scores depend on: weights, tokenizer, configuration, and code if the model runs its own."""
-    return sorted({*_matching(folder, SMALL_FILES + CODE_FILES * code), *_weight_files(folder)})
+    return sorted({*_matching(folder, _SMALL_FILES + _CODE_FILES * code), *_weight_files(folder)})
 
 
 def module_files(folder: Path) -> list[Path]:
@@ -68,7 +68,7 @@ def read_json(path: Path, kind: type[Any] = dict) -> Any:
     return content
 
 
-def download_checkpoint(name: str, *, code: bool = False) -> Path:
+def _download_checkpoint(name: str, *, code: bool = False) -> Path:
     """Download a model from the Hugging Face hub, unless that was done before, and give its local folder.
 
     Args:
@@ -76,11 +76,11 @@ def download_checkpoint(name: str, *, code: bool = False) -> Path:
         code: whether Python files are wanted too.
     """
     download = import_optional("huggingface_hub").snapshot_download
-    small = [*SMALL_FILES, *CODE_FILES * code]
+    small = [*_SMALL_FILES, *_CODE_FILES * code]
     try:
-        folder = Path(download(name, allow_patterns=[*small, *SAFE_WEIGHTS], ignore_patterns=["*/*"]))
+        folder = Path(download(name, allow_patterns=[*small, *_SAFE_WEIGHTS], ignore_patterns=["*/*"]))
         if not _weight_files(folder):
-            folder = Path(download(name, allow_patterns=[*small, *OLD_WEIGHTS], ignore_patterns=["*/*"]))
+            folder = Path(download(name, allow_patterns=[*small, *_OLD_WEIGHTS], ignore_patterns=["*/*"]))
         if modules := [f"{module['path']}/*" for module in read_modules(folder) if module["path"]]:
             folder = Path(download(name, allow_patterns=modules))
     except TourError:
@@ -151,7 +151,7 @@ def find_model(spec: str | os.PathLike[str], default: DefaultModel, *, code: boo
         return folder
     if not isinstance(spec, str) or not re.fullmatch(r"[\w-][\w.-]*(/[\w.-]+)?", name) or folder.exists():
         raise TourError(f"the model folder {name!r} does not exist, or is a file; check the path.")
-    return download_checkpoint(name, code=code)
+    return _download_checkpoint(name, code=code)
 
 
 def _code_reference(folder: Path) -> str | None:
@@ -197,7 +197,7 @@ def fingerprint(kind: str, files: Iterable[Path], **settings: object) -> str:
 
 def _weight_files(folder: Path) -> list[Path]:
     """List the files with weights: as safetensors, else in the old format."""
-    return _matching(folder, SAFE_WEIGHTS) or _matching(folder, OLD_WEIGHTS)
+    return _matching(folder, _SAFE_WEIGHTS) or _matching(folder, _OLD_WEIGHTS)
 
 
 def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:
