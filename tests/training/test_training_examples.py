@@ -64,6 +64,8 @@ def test_validation_holds_out_whole_passages_or_has_sources_of_its_own(folder):
     assert training_examples(TrainRequest(**request, validation_share=0.3)) == (kept, held)
     kept, held = training_examples(TrainRequest(**request, validation=[source], validation_questions=3))
     assert (len(kept), len(held)) == (14, 3)
+    with pytest.raises(TourError, match="--validation"):
+        training_examples(TrainRequest(**request, validation_share=1.0))
 
 
 @pytest.mark.parametrize(

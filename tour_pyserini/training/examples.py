@@ -125,6 +125,8 @@ def _split(request: "TrainRequest", items: Sequence[_Item], most: int) -> tuple[
     """The items to train on, in their order, and at most so many that are held out, in random order."""
     order = np.random.default_rng([request.seed, 17]).permutation(len(items)).tolist()
     count = min(most, max(1, round(request.validation_share * len(items))))
+    if count >= len(items):
+        raise TourError("nothing is left to train on, as all is held out; give more data, or --validation.")
     return [items[position] for position in sorted(order[count:])], [items[position] for position in order[:count]]
 
 
