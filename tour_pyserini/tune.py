@@ -188,9 +188,9 @@ class OpenedSearch:
                 queries = [task.query for task in searcher.tasks([self.queries[qid] for qid in batch], batch, HITS)]
                 searcher.scheduler().run([task_of(query, config) for config in plan for query in queries], self.label)
                 for query in queries:
-                    one = JudgedQuery(query, self.labels[query.name], search=searcher.nearest, vectors=searcher.fetch)
-                    self.judged[query.name] = one
-                    yield query.name, one
+                    labels = self.labels[query.name]
+                    self.judged[query.name] = JudgedQuery(query, labels, searcher.nearest, searcher.fetch)
+                    yield query.name, self.judged[query.name]
                 report(start + len(batch), sum(map(len, self.labels.values())))
 
     def label(self, tasks: Sequence[Task]) -> list[Floats]:

@@ -50,7 +50,7 @@ def judged(toy, searcher):
             one = task_of(task.query, config)
             searcher.scheduler().run([one], lambda tasks: [HashReranker().predict(searcher.pairs(t)) for t in tasks])
             labels |= one.labels
-        found.append(JudgedQuery(task.query, labels, search=searcher.nearest, vectors=searcher.fetch))
+        found.append(JudgedQuery(task.query, labels, searcher.nearest, searcher.fetch))
     return found
 
 

@@ -38,9 +38,7 @@ def draw_gains(
 
 
 def gains_svg(gained: Mapping[str, np.ndarray], *, baseline: str, measure: str) -> str:
-    """The same picture as an SVG element, for notebooks; "" if there is no run or no query."""
-    if not any(values.size for values in gained.values()):
-        return ""
+    """The same picture as an SVG element, for notebooks."""
     import matplotlib
 
     drawn = io.StringIO()

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
 
@@ -34,33 +35,23 @@ _FOLDS = 10
 _SEED, _RESAMPLED = 20230709, 2_000
 
 
+@dataclass(eq=False)
 class JudgedQuery:
     """A query with the labels that were bought for it: any search of it is replayed without the re-ranker.
 
     Attributes:
         query: the query.
         labels: by document.
+        search: what the index finds for a vector [d]; each vector of the query is searched once, for all settings.
+        vectors: the vectors [m, d] of documents [m].
     """
 
-    def __init__(
-        self,
-        query: Query,
-        labels: Mapping[int, float],
-        *,
-        search: Callable[[Query, Floats, int], Ranking],
-        vectors: Callable[[Ids], Floats],
-    ) -> None:
-        """Keep what replays need.
-
-        Args:
-            query: the query.
-            labels: by document.
-            search: what the index finds for a vector [d]; each vector of the query is searched once, for all settings.
-            vectors: the vectors [m, d] of documents [m].
-        """
-        self.query, self.labels, self._search, self._vectors = query, labels, search, vectors
-        self._queries: dict[float, Query] = {}
-        self._found: dict[tuple[float, bytes], Ranking] = {}
+    query: Query
+    labels: Mapping[int, float]
+    search: Callable[[Query, Floats, int], Ranking]
+    vectors: Callable[[Ids], Floats]
+    _queries: dict[float, Query] = field(default_factory=dict, init=False)
+    _found: dict[tuple[float, bytes], Ranking] = field(default_factory=dict, init=False)
 
     def replay(self, config: TourConfig) -> Task:
         """The ended task of a search with these settings."""
@@ -72,7 +63,7 @@ class JudgedQuery:
             if isinstance(request, Search):
                 task.answer(self._retrieve(task.query, weight, request))
             elif isinstance(request, Vectors):
-                task.answer(self._vectors(request.ids))
+                task.answer(self.vectors(request.ids))
             elif task.waits_for_labels:
                 task.answer(np.array([self.labels[id_] for id_ in task.wanted_labels.tolist()]))
             else:
@@ -87,8 +78,8 @@ class JudgedQuery:
         key = weight, request.vector.tobytes()
         if key not in self._found:
             wanted = max(FOUND, request.hits)
-            found = self._search(query, request.vector, wanted)
-            self._found[key] = query.fusion.fuse(request.vector, found, self._vectors, wanted)
+            found = self.search(query, request.vector, wanted)
+            self._found[key] = query.fusion.fuse(request.vector, found, self.vectors, wanted)
         return self._found[key].first(request.hits)
 
 
