@@ -110,21 +110,6 @@ def vectors_of(partial):
     return partial.array("vectors", np.float32, 2).tolist()
 
 
-@pytest.mark.parametrize("content", ["{", "[1]"])
-@pytest.mark.parametrize("name", ["chunks", "settings.json"])
-def test_damaged_unfinished_work_is_refused_and_stays(tmp_path, content, name):
-    with unfinished(tmp_path) as partial:
-        partial.append(["a", "b"], vectors=VECTORS)
-    file = tmp_path / "p" / name
-    before = file.read_text()
-    file.write_text(f"{content}\n")
-    with pytest.raises(TourError, match=rf"{tmp_path}/p.* delete"):
-        unfinished(tmp_path)
-    file.write_text(before)
-    with unfinished(tmp_path) as partial:
-        assert partial.done == 2
-
-
 def test_two_processes_do_not_work_in_one_folder(tmp_path):
     with unfinished(tmp_path) as first:
         with pytest.raises(TourError, match="another process is using"):
