@@ -122,21 +122,6 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path):
         assert third.done == 3 and (tmp_path / "p" / "docid").read_text() == "a\nb\nc\n"
 
 
-@pytest.mark.parametrize("content", ["{", "[1]"])
-@pytest.mark.parametrize("name", ["chunks", "settings.json"])
-def test_damaged_work_is_refused_and_stays(tmp_path, content, name):
-    with unfinished(tmp_path) as first:
-        first.append(["a", "b"], vectors=VECTORS)
-    file = tmp_path / "p" / name
-    before = file.read_text()
-    file.write_text(f"{content}\n")
-    with pytest.raises(TourError, match=f"{tmp_path}/p.* delete"):
-        unfinished(tmp_path)
-    file.write_text(before)
-    with unfinished(tmp_path) as second:
-        assert second.done == 2
-
-
 def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, interrupt):
     interrupt(os, "fsync", 3)  # of vectors, docids, and the line about both
     with pytest.raises(KeyboardInterrupt), unfinished(tmp_path) as first:
