@@ -17,6 +17,14 @@ def unit(random, *shape):
     return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
 
+def faiss_index(factory, vectors, metric=faiss.METRIC_INNER_PRODUCT):
+    """A FAISS index that is trained on vectors [n, d] and holds them."""
+    index = faiss.index_factory(vectors.shape[1], factory, metric)
+    index.train(vectors)
+    index.add(vectors)
+    return index
+
+
 class ToyCollection:
     """Documents d0, d1, ... and queries q0, q1, ... whose index is written to `folder / "index"`."""
 

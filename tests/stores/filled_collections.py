@@ -2,12 +2,10 @@
 
 import hashlib
 
-import faiss
 import numpy as np
 from pgvector_server import postgres
 
 from tour_pyserini.data.texts import Passage
-from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.vector_collection import CollectionLoading
 from tour_pyserini.stores.vector_database import store_address
 
@@ -32,13 +30,6 @@ def some_vectors(count=200, dimension=12, seed=0):
     vectors = np.random.default_rng(seed).standard_normal((count, dimension)).astype(np.float32)
     vectors[-20:] = vectors[:20]
     return vectors
-
-
-def flat(vectors):
-    """What the hits of an exact collection have to be."""
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    return FaissIndex(index)
 
 
 def docids_of(vectors):

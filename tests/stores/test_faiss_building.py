@@ -3,6 +3,7 @@
 import faiss
 import numpy as np
 import pytest
+from toy_collection import faiss_index
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import faiss_building
@@ -49,9 +50,7 @@ def test_a_factory_string_builds_the_same_index_each_time(tmp_path, factory, mon
 @pytest.mark.parametrize("factory", ["PQ4x4", "IVF4,PQ4x4", "PCA4,PQ2x4", "IVF4,PQ4x4,RFlat"])
 def test_a_product_quantizer_gives_the_hits_of_faiss_without_polysemous_training(tmp_path, factory):
     vectors = some_vectors(300)
-    theirs = faiss.index_factory(8, factory, faiss.METRIC_INNER_PRODUCT)
-    theirs.train(vectors)
-    theirs.add(vectors)
+    theirs = faiss_index(factory, vectors)
     write_index(vectors, tmp_path / "ours", kind="factory", factory=factory, nprobe=1, threads=1)
     ours = read_faiss(tmp_path / "ours")
     for mine, other in zip(ours.search(vectors[:20], 9), theirs.search(vectors[:20], 9), strict=True):
@@ -66,8 +65,7 @@ def test_a_flat_index_written_from_its_vectors_has_the_bytes_of_faiss(tmp_path, 
     monkeypatch.setattr(faiss_building, "ROWS", 64)
     vectors = some_vectors(count)
     write_index(vectors, tmp_path / "streamed")
-    index = faiss.IndexFlatIP(8)
-    index.add(vectors)
+    index = faiss_index("Flat", vectors)
     write_faiss_index(index, tmp_path / "ours")
     faiss.write_index(index, str(tmp_path / "theirs"))
     assert len({path.read_bytes() for path in tmp_path.iterdir()}) == 1

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from toy_collection import unit
+from toy_collection import faiss_index, unit
 
 from tour_pyserini.errors import TourError
-from tour_pyserini.stores import faiss_index
+from tour_pyserini.stores import faiss_index as faiss_index_module
 from tour_pyserini.stores.faiss_index import FaissIndex, set_search_effort
 from tour_pyserini.stores.store import Store, as_store
 
@@ -63,25 +63,19 @@ def test_hits_do_not_depend_on_the_batch(k):
     assert faiss.cvar.distance_compute_blas_threshold == before
 
 
-def made(factory, vectors=None, metric=faiss.METRIC_INNER_PRODUCT):
-    index = faiss.index_factory(8, factory, metric)
-    vectors = unit(np.random.default_rng(1), 200, 8) if vectors is None else vectors
-    index.train(vectors)
-    if len(vectors):
-        index.add(vectors)
-    return index
+VECTORS = unit(np.random.default_rng(1), 200, 8)
 
 
 @pytest.mark.parametrize("factory", ["HNSW8", "IVF4,Flat", "IVF4,SQ8", "PQ4x4", "IVF4,PQ4x4fs"])
 def test_hits_of_an_approximate_index_do_not_depend_on_the_batch(factory, monkeypatch):
-    monkeypatch.setattr(faiss_index, "_BLOCK_NUMBERS", 24)
-    index, queries = made(factory), unit(np.random.default_rng(3), 10, 8)
+    monkeypatch.setattr(faiss_index_module, "_BLOCK_NUMBERS", 24)
+    index, queries = faiss_index(factory, VECTORS), unit(np.random.default_rng(3), 10, 8)
     for mine, theirs in zip(FaissIndex(index).search(queries, 5), index.search(queries, 5)[::-1], strict=True):
         assert np.array_equal(mine, theirs)
 
 
 def test_effort_is_that_of_the_kind_of_index(caplog):
-    graph, lists = made("HNSW8"), made("IVF16,Flat")
+    graph, lists = faiss_index("HNSW8", VECTORS), faiss_index("IVF16,Flat", VECTORS)
     set_search_effort(graph, "g", ef_search=77)
     set_search_effort(lists, "l", nprobe=1)
     assert graph.hnsw.efSearch == 77 and lists.nprobe == 1
@@ -96,9 +90,9 @@ def test_effort_is_that_of_the_kind_of_index(caplog):
     ("factory", "exact"), [("Flat", True), ("IVF4,Flat", True), ("SQ8", False), ("IVF4,PQ4x4", False)]
 )
 def test_vectors_are_read_back(factory, exact):
-    store, ids = as_store(made(factory)), np.array([7, 0, 7])
+    store, ids = as_store(faiss_index(factory, VECTORS)), np.array([7, 0, 7])
     assert (store.exact, store.readable) == (exact, True)
-    assert np.allclose(store.fetch(ids), unit(np.random.default_rng(1), 200, 8)[ids], atol=1e-6 if exact else 0.5)
+    assert np.allclose(store.fetch(ids), VECTORS[ids], atol=1e-6 if exact else 0.5)
 
 
 def outside():
@@ -110,9 +104,9 @@ def outside():
 @pytest.mark.parametrize(
     ("make", "word"),
     [
-        (lambda: made("Flat", metric=faiss.METRIC_L2), "distance"),
-        (lambda: made("Flat", np.empty((0, 8), np.float32)), "no vectors"),
-        (lambda: made("Flat", np.full((3, 8), np.nan, np.float32)), "NaN"),
+        (lambda: faiss_index("Flat", VECTORS, faiss.METRIC_L2), "distance"),
+        (lambda: faiss.IndexFlatIP(8), "no vectors"),
+        (lambda: faiss_index("Flat", np.full((3, 8), np.nan, np.float32)), "NaN"),
         (outside, "ids outside"),
         (lambda: np.zeros(3), r"\[3\]"),
         (lambda: [["a"]], "matrix of numbers"),

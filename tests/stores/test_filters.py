@@ -5,20 +5,18 @@ import json
 import operator
 from types import SimpleNamespace
 
-import faiss
 import numpy as np
 import pytest
 from filled_collections import ENGINES, address_in, docids_of, load
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from toy_collection import HashReranker
+from toy_collection import HashReranker, faiss_index
 
 from tour_pyserini import TourConfig, TourSearcher
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.searchers.searched_index import SearchedIndex
-from tour_pyserini.stores import faiss_index
-from tour_pyserini.stores.faiss_index import FaissIndex
+from tour_pyserini.stores import faiss_index as faiss_index_module
 from tour_pyserini.stores.filters import FieldTable, Filter, Within, search_within
 from tour_pyserini.stores.signals import found_by, open_signal
 from tour_pyserini.stores.store import as_store
@@ -127,14 +125,7 @@ def sub_collection(mask, k):
     return ids[found.ids], found.similarities
 
 
-def made(factory):
-    index = faiss.index_factory(8, factory, faiss.METRIC_INNER_PRODUCT)
-    index.train(VECTORS)
-    index.add(VECTORS)
-    return FaissIndex(index)
-
-
-STORES = {factory: made(factory) for factory in ("Flat", "HNSW8", "IVF4,Flat", "SQ8", "PQ4x4")}
+STORES = {name: as_store(faiss_index(name, VECTORS)) for name in ("Flat", "HNSW8", "IVF4,Flat", "SQ8", "PQ4x4")}
 
 
 @settings(max_examples=30, deadline=None)
@@ -145,7 +136,7 @@ STORES = {factory: made(factory) for factory in ("Flat", "HNSW8", "IVF4,Flat", "
 def test_faiss_finds_what_passes_alone(factory, mask, k, compared):
     store, within = STORES[factory], Within(np.array(mask))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(faiss_index, "COMPARED", compared)  # 0: the index itself finds them
+        patched.setattr(faiss_index_module, "COMPARED", compared)  # 0: the index itself finds them
         hits = search_within(store, QUERIES, k, within)
         alone = search_within(store, QUERIES[2:3], k, within)
     real = hits.ids >= 0

@@ -4,7 +4,6 @@ import json
 from importlib.metadata import version
 from types import SimpleNamespace
 
-import faiss
 import numpy as np
 import pytest
 from toy_collection import HashReranker, TableEncoder, unit
@@ -14,9 +13,9 @@ from tour_pyserini.encoders.query_vectors import write_encoded_queries
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import main
 from tour_pyserini.searchers.searched_index import SearchedIndex
-from tour_pyserini.stores.faiss_index import FaissIndex
 from tour_pyserini.stores.lucene_vectors import LuceneVectors
 from tour_pyserini.stores.signals import open_signal
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.support.pyserini import ensure_java
 
 SIZE, D = 500, 24
@@ -62,9 +61,7 @@ def indexes(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def flat():
-    index = faiss.IndexFlatIP(D)
-    index.add(VECTORS)
-    return SearchedIndex(index, DOCIDS, TableEncoder({f"q{i}": query for i, query in enumerate(QUERIES)}))
+    return SearchedIndex(as_store(VECTORS), DOCIDS, TableEncoder({f"q{i}": query for i, query in enumerate(QUERIES)}))
 
 
 def names(store, hits):
@@ -79,7 +76,7 @@ def recall(store, hits, truth, expected):
 
 @pytest.mark.parametrize(("name", "same"), [("flat", 1), ("segments", 1), ("flat8", 0.95)])
 def test_a_flat_index_gives_the_lists_of_faiss(indexes, flat, name, same):
-    store, expected = LuceneVectors.open(indexes[name]), FaissIndex(flat.index).search(QUERIES, 30)
+    store, expected = LuceneVectors.open(indexes[name]), flat.index.search(QUERIES, 30)
     hits = store.search(QUERIES, 30)
     assert recall(store, hits, flat, expected) >= same
     if same == 1:
@@ -94,7 +91,7 @@ def test_a_flat_index_gives_the_lists_of_faiss(indexes, flat, name, same):
 
 @pytest.mark.parametrize("name", ["hnsw", "hnsw8"])
 def test_a_graph_finds_most_with_exact_similarities(indexes, flat, name):
-    expected, found = FaissIndex(flat.index).search(QUERIES, 10), {}
+    expected, found = flat.index.search(QUERIES, 10), {}
     for effort in (10, 200):
         store = LuceneVectors.open(indexes[name], ef_search=effort)
         hits = store.search(QUERIES, 10)
@@ -151,7 +148,7 @@ def test_the_command_searches_lucene(indexes, flat, tmp_path):
         main([str(word) for word in (*words, "--method", "dense", "--hits", 5, *more)])
         return out.read_text().split()[2::6]
 
-    expected = FaissIndex(flat.index).search(QUERIES[:2], 5).ids.reshape(-1)
+    expected = flat.index.search(QUERIES[:2], 5).ids.reshape(-1)
     assert run(indexes["flat"]) == [DOCIDS[i] for i in expected]
     assert run(indexes["hnsw"], "--ef-search", 300) == run(indexes["flat"])
     record = json.loads((tmp_path / "run.trec.json").read_text())

@@ -17,7 +17,6 @@ from filled_collections import (
     ENGINES,
     address_in,
     docids_of,
-    flat,
     load,
     loading,
     postgres,
@@ -30,7 +29,7 @@ from tour_pyserini.data.texts import UnknownDocument
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores.qdrant import connect
 from tour_pyserini.stores.signals import open_signal
-from tour_pyserini.stores.store import Store
+from tour_pyserini.stores.store import Store, as_store
 from tour_pyserini.stores.vector_collection import CollectionStore
 from tour_pyserini.stores.vector_database import KEY_VARIABLE, open_engine, store_address
 from tour_pyserini.support import http_client
@@ -49,7 +48,7 @@ def store(request, tmp_path_factory):
 
 @pytest.mark.parametrize("k", [1, 10, 190, 500])
 def test_the_hits_and_the_bits_of_a_flat_faiss_index(store, k):
-    expected, hits = flat(VECTORS).search(QUERIES, k), store.search(QUERIES, k)
+    expected, hits = as_store(VECTORS).search(QUERIES, k), store.search(QUERIES, k)
     assert np.array_equal(hits.ids, expected.ids)
     assert np.array_equal(hits.similarities, expected.similarities)
     alone = store.search(QUERIES[4:5], k)
@@ -90,7 +89,7 @@ def test_requests_have_the_size_that_an_engine_takes(store, monkeypatch):
 
     monkeypatch.setattr(store.engine, "search", counted)
     monkeypatch.setattr(store.engine, "most_bytes", 50 * (1024 + 4 * 12))
-    assert np.array_equal(store.search(QUERIES, 3).ids, flat(VECTORS).search(QUERIES, 3).ids)
+    assert np.array_equal(store.search(QUERIES, 3).ids, as_store(VECTORS).search(QUERIES, 3).ids)
     assert len(sizes) == 5 and max(sizes) <= 50
     assert np.array_equal(store.fetch(np.arange(200)), VECTORS)
     assert store.search(QUERIES, 50).ids.shape == (9, 50)
@@ -115,7 +114,7 @@ def test_ties_that_reach_beyond_the_extra_hits(tmp_path):
 def test_approximate_indexes_give_exact_similarities(tmp_path, engine, options):
     store = load(address_in(tmp_path, engine, options=options), VECTORS)
     assert not store.state.exact
-    hits, expected = store.search(QUERIES, 10), flat(VECTORS).search(QUERIES, 10)
+    hits, expected = store.search(QUERIES, 10), as_store(VECTORS).search(QUERIES, 10)
     found = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(hits.ids, expected.ids, strict=True)])
     assert found > 0.9  # all lists are searched, or a graph of 200 nodes with ef 128
     assert np.allclose(hits.similarities, np.take_along_axis(QUERIES @ VECTORS.T, hits.ids, axis=1), atol=1e-5)
@@ -133,7 +132,7 @@ def test_an_interrupted_load_goes_on(tmp_path, engine):
     assert loading(address, VECTORS).done == CHUNK
     with pytest.raises(TourError, match="encoder_fingerprint was"):
         loading(address, VECTORS, encoder_fingerprint="other")
-    assert np.array_equal(load(address, VECTORS).search(QUERIES, 20).ids, flat(VECTORS).search(QUERIES, 20).ids)
+    assert np.array_equal(load(address, VECTORS).search(QUERIES, 20).ids, as_store(VECTORS).search(QUERIES, 20).ids)
     with pytest.raises(TourError, match="complete already"):
         loading(address, VECTORS)
 
@@ -206,7 +205,7 @@ def test_a_server_of_qdrant_with_faults(service, monkeypatch, caplog, tmp_path):
     service.faults += ["lost"] * 6
     with pytest.raises(TourError, match="6 tries"):
         target.append(docids_of(VECTORS)[CHUNK : 2 * CHUNK], VECTORS[CHUNK : 2 * CHUNK])
-    store, expected = load(address, VECTORS), flat(VECTORS).search(QUERIES, 10)
+    store, expected = load(address, VECTORS), as_store(VECTORS).search(QUERIES, 10)
     caplog.clear()
     service.faults += [503, "lost", 429, 500]
     hits = store.search(QUERIES, 10)
@@ -227,7 +226,7 @@ def test_a_connection_to_postgresql_that_is_lost_is_made_again(tmp_path, monkeyp
     store = load(address_in(tmp_path, "pgvector"), VECTORS)
     with psycopg.connect(postgres()) as connection:
         connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
-    assert np.array_equal(store.search(QUERIES, 10).ids, flat(VECTORS).search(QUERIES, 10).ids)
+    assert np.array_equal(store.search(QUERIES, 10).ids, as_store(VECTORS).search(QUERIES, 10).ids)
     assert caplog.text.count("trying again") == 1
 
 
@@ -250,7 +249,7 @@ def test_a_server_of_milvus_that_is_killed_and_started_again(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    expected = flat(VECTORS).search(QUERIES, 10)
+    expected = as_store(VECTORS).search(QUERIES, 10)
     started, later = [milvus_server(tmp_path / "data", port)], threading.Timer(0, int)
     try:
         store = load(f"milvus://127.0.0.1:{port}/C?timeout=2", VECTORS)

@@ -213,7 +213,7 @@ class Words:
     but for the lower case of I in Turkish. bm25s's own tokenizer knows neither these scripts nor compatible forms.
 
     Args:
-        language: the ISO 639-1 code of a language that Snowball stems, or one of `none`.
+        language: the ISO 639-1 code of a language that Snowball stems, or one of `_UNSTEMMED`.
 
     Raises:
         TourError: if the language is not known, or the extra `bm25` is not installed.
