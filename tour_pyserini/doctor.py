@@ -29,8 +29,9 @@ import numpy as np
 
 import tour_pyserini
 from tour_pyserini.command import run
-from tour_pyserini.encoders.loading import describe_encoder, load_document_encoder, load_query_encoder
-from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER, POOLINGS
+from tour_pyserini.encoders.encoder import TextEncoder
+from tour_pyserini.encoders.loading import load_document_encoder, load_query_encoder
+from tour_pyserini.encoders.sentence_model import DEFAULT_ENCODER, POOLINGS, encoder_folder
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.flags import Request, flag_name, option, request_parser
 from tour_pyserini.rerankers.loading import DEFAULT_RERANKER, load_reranker
@@ -38,7 +39,7 @@ from tour_pyserini.rerankers.remote import is_service_address
 from tour_pyserini.rerankers.reranker import score_pairs
 from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS, cores, cpu_flags
 from tour_pyserini.support.files import cache_home
-from tour_pyserini.support.model_files import DEFAULT, DefaultModel
+from tour_pyserini.support.model_files import DEFAULT, DefaultModel, read_json, read_modules
 from tour_pyserini.support.pyserini import ensure_java, find_java
 
 _model = partial(option, group="the model that is checked")
@@ -261,19 +262,36 @@ def _check_reranker(request: DoctorRequest) -> dict[str, Any]:
 
 def _check_encoder(request: DoctorRequest) -> dict[str, Any]:
     assert request.model is not None
-    code = {"trust_remote_code": request.trust_remote_code}
-    same = ("device", "dtype", "backend", "pooling", "l2_norm")
-    options: dict[str, Any] = {**code, **{name: getattr(request, name) for name in same}}
+    same = ("device", "dtype", "backend", "pooling", "l2_norm", "trust_remote_code")
+    options: dict[str, Any] = {name: getattr(request, name) for name in same}
     queries = load_query_encoder(request.model, **options)
     documents = load_document_encoder(request.model, precision=request.precision or "fp32", **options)
     query = np.asarray(queries.encode(QUERY), dtype=np.float64)
     passages = np.asarray(documents.encode(texts=list(PASSAGES)), dtype=np.float64)
     norms = np.linalg.norm(passages, axis=1)
     return {
-        **describe_encoder(request.model, queries, documents, **code),
+        **_encoding(request, queries, documents),
         "dimensions": len(query),
         "norms": f"{np.linalg.norm(query):.4f} of the query, {norms[0]:.4f} and {norms[1]:.4f} of the passages",
         **_examples("cosine", passages @ query / norms / np.linalg.norm(query)),
+    }
+
+
+def _encoding(request: DoctorRequest, queries: Any, documents: Any) -> dict[str, Any]:
+    """What is known about an encoder that is run as its own files say."""
+    if not isinstance(documents, TextEncoder):
+        return {"family": f"Pyserini's {type(queries).__name__} and {type(documents).__name__}"}
+    folder = encoder_folder(request.model or "", trust_remote_code=request.trust_remote_code)
+    configurations = (folder / "config.json", *sorted(folder.glob("0_*/config.json")))  # or that of its first module
+    families = [found for path in configurations for found in read_json(path).get("architectures") or ()]
+    modules = [module["type"].rpartition(".")[2] for module in read_modules(folder)]
+    query, document = (encoder.runner.length or "all" for encoder in (queries, documents))
+    return {
+        "family": families[0] if families else "no transformer",
+        "modules": ", ".join(modules) or "none declared: a transformer with the pooling that was asked for",
+        **{name.replace("_", " "): value for name, value in documents.settings.items()},
+        "query prompt": queries.prompt,
+        "max length": f"{query} tokens of a query, {document} of a document",
     }
 
 

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,12 +133,21 @@ def test_a_cross_encoder_is_a_re_ranker_and_its_scores_are_those_of_a_search(cap
     assert values(uses["re-ranker"], "score") == pytest.approx(expected, abs=1e-6)
 
 
+def test_an_encoder_of_pyserini_is_named(capsys, monkeypatch, tmp_path):
+    ones = SimpleNamespace(encode=lambda query="", texts=(): np.ones((2, 3) if texts else 3))
+    for name in ("load_query_encoder", "load_document_encoder"):
+        monkeypatch.setattr(doctor, name, lambda *_, **__: ones)
+    facts = report(capsys, "--model", tmp_path)[1]["encoder"]["facts"]
+    assert facts["family"] == "Pyserini's SimpleNamespace and SimpleNamespace"
+
+
 def test_an_encoder_is_told_from_a_re_ranker(capsys, tmp_path):
     folder = save_modules(tmp_path / "it", "qwen3", pooling="lasttoken", prompts={"query": "find a passage: "})
     code, uses = report(capsys, "--model", folder)
     assert (code, list(uses), uses["re-ranker"]["ok"]) == (0, ["encoder", "re-ranker"], False)
     facts = uses["encoder"]["facts"]
     assert (facts["family"], facts["pooling"], facts["l2 norm"]) == ("Qwen3Model", "last", True)
+    assert facts["modules"] == "Transformer, Pooling, Normalize"
     assert (facts["query prompt"], facts["prompt"], facts["dimensions"]) == ("find a passage: ", "", 32)
     queries, documents = load_query_encoder(folder), load_query_encoder(folder, query_prefix="")
     expected = [queries.encode(QUERY) @ documents.encode(passage) for passage in PASSAGES]  # of unit length

@@ -19,7 +19,6 @@ from tiny_models import (
     with_prompts,
 )
 
-from tour_pyserini.encoders import loading
 from tour_pyserini.encoders.graph_runner import GraphRunner
 from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder, load_query_encoder
 from tour_pyserini.errors import TourError
@@ -152,10 +151,6 @@ def test_a_prefix_replaces_the_prompt_and_an_empty_one_removes_it(tmp_path):
     assert other.encode("a b") == pytest.approx(none.encode("find a b"), abs=1e-6)
     documents = load_document_encoder(folder)
     assert documents.prompt == "passage: " and documents.encode([]).shape == (0, 0)
-    facts = loading.describe_encoder(folder, own, documents)
-    assert (facts["family"], facts["modules"]) == ("BertModel", "Transformer, Pooling, Normalize")
-    assert (facts["pooling"], facts["l2 norm"], facts["query prompt"]) == ("mean", True, "query: ")
-    assert "Pyserini" in loading.describe_encoder(folder, object(), documents)["family"]
 
 
 @pytest.mark.parametrize(

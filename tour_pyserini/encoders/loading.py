@@ -30,7 +30,7 @@ from tour_pyserini.encoders.sentence_model import (
 )
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.devices import cpu_flags
-from tour_pyserini.support.model_files import read_json, read_modules
+from tour_pyserini.support.model_files import read_json
 from tour_pyserini.support.onnx_graphs import GraphError, onnx_is_faster
 from tour_pyserini.support.packages import import_optional, version_of
 
@@ -267,24 +267,3 @@ def _static_runner(folder: Path, options: ModelOptions) -> _FunctionRunner:
     return _FunctionRunner(
         model.encode, pooling="mean", l2_norm=bool(model.normalize), truncate_dim=options.truncate_dim
     )
-
-
-def describe_encoder(
-    spec: str | os.PathLike[str], query_encoder: Any, document_encoder: Any, *, trust_remote_code: bool = False
-) -> dict[str, Any]:
-    """How the encoder `spec`, loaded for queries and for documents, encodes them, by what the facts are about."""
-    if not isinstance(query_encoder, TextEncoder) or not isinstance(document_encoder, TextEncoder):
-        return {"family": f"Pyserini's {type(query_encoder).__name__} and {type(document_encoder).__name__}"}
-    folder = encoder_folder(spec, trust_remote_code=trust_remote_code)
-    configurations = (folder / "config.json", *sorted(folder.glob("0_*/config.json")))  # or that of its first module
-    families = [found for path in configurations for found in read_json(path).get("architectures") or ()]
-    modules = [module["type"].rpartition(".")[2] for module in read_modules(folder)]
-    settings = {name.replace("_", " "): value for name, value in document_encoder.settings.items()}
-    query, document = (encoder.runner.length or "all" for encoder in (query_encoder, document_encoder))
-    return {
-        "family": families[0] if families else "no transformer",
-        "modules": ", ".join(modules) or "none declared: a transformer with the pooling that was asked for",
-        **settings,
-        "query prompt": query_encoder.prompt,
-        "max length": f"{query} tokens of a query, {document} of a document",
-    }
