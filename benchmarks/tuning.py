@@ -42,7 +42,7 @@ from tour_pyserini.evaluation.tuning import (
 from tour_pyserini.opening import Opener
 from tour_pyserini.stores.filters import Filter
 from tour_pyserini.support.files import atomic_write
-from tour_pyserini.tune import OpenedSearch, TuneRequest, judge_hits, open_judged
+from tour_pyserini.tune import OpenedSearch, TuneRequest, open_judged
 
 SIZES = (10, 20, 30, 50)
 DRAWS = 200
@@ -88,7 +88,7 @@ def replay(args: argparse.Namespace) -> None:
     def judged() -> Iterator[tuple[str, JudgedQuery]]:
         for qid, query in opened.buy_labels():
             absent[qid] = _without_answers(opened, qid, grades[qid])
-            features[qid], relevant[qid] = judge_hits([query.replay(config) for config in configs], grades, opened)
+            features[qid], relevant[qid] = opened.judge_hits([query.replay(config) for config in configs], grades)
             yield qid, query
             sys.stderr.write(f"{output.stem}: {len(features)} of {len(opened.queries)} queries\n")
 
@@ -123,7 +123,7 @@ def _without_answers(opened: OpenedSearch, qid: str, grades: Mapping[str, int]) 
     others = Filter(docids=frozenset(searcher.searcher.docids) - {docid for docid, grade in grades.items() if grade})
     tasks = searcher.tasks([opened.queries[qid]], [qid], HITS, config=DEFAULT, filter=others)
     searcher.scheduler().run(tasks, opened.label)
-    return judge_hits(tasks, {qid: {}}, opened)[0][0]
+    return opened.judge_hits(tasks, {qid: {}})[0][0]
 
 
 def _padded(parts: Sequence[Floats] | Sequence[Flags]) -> Floats:

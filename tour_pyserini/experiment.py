@@ -44,7 +44,7 @@ def _path(default: str | None, help: str) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExperimentRequest(Request):
+class _ExperimentRequest(Request):
     """What to do with an experiment; the fields are the flags of the command."""
 
     experiment: str | None = option(None, "a YAML file, or the name of one of ours", positional=True)
@@ -75,11 +75,11 @@ class ExperimentRequest(Request):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; the exit code is 1 if a score differs from the expected one."""
-    parser = request_parser("experiment", ExperimentRequest, description=DESCRIPTION, epilog=EXAMPLES)
-    return _run_experiment(ExperimentRequest.from_flags(vars(parser.parse_args(argv))))
+    parser = request_parser("experiment", _ExperimentRequest, description=DESCRIPTION, epilog=EXAMPLES)
+    return _run_experiment(_ExperimentRequest.from_flags(vars(parser.parse_args(argv))))
 
 
-def _run_experiment(request: ExperimentRequest) -> int:
+def _run_experiment(request: _ExperimentRequest) -> int:
     """Do what is asked for with an experiment; returns the exit code."""
     if request.experiment is None:
         _print(packaged())

@@ -138,7 +138,7 @@ def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool =
     choice = tune_trials(trials)
 
     config = settings[choice.row]
-    features, relevant = judge_hits([opened.judged[qid].replay(config) for qid in scorer.queries], grades, opened)
+    features, relevant = opened.judge_hits([opened.judged[qid].replay(config) for qid in scorer.queries], grades)
     told = reliability(features, relevant)
     calibration = fit_calibration(np.concatenate(features), np.concatenate(relevant)) if told else None
     config = config.replace(calibration=calibration)
@@ -206,6 +206,16 @@ class OpenedSearch:
             self.labels[qid][id_] = score
         return [np.array([self.labels[task.query.name][id_] for id_ in task.wanted_labels.tolist()]) for task in tasks]
 
+    def judge_hits(
+        self, tasks: Sequence[Task], grades: Mapping[str, Mapping[str, int]]
+    ) -> tuple[list[Floats], list[Flags]]:
+        """The features of the first hits of each query, and whether they were judged relevant."""
+        docids, relevant = self.searcher.searcher.docids, []
+        for task in tasks:
+            ids, known = task.result.ranking.ids[:FIRST].tolist(), grades[task.query.name]
+            relevant.append(np.array([known.get(docids[id_], 0) > 0 for id_ in ids]))
+        return [hit_features(task, FIRST) for task in tasks], relevant
+
 
 def open_judged(request: TuneRequest, opener: Opener) -> tuple[OpenedSearch, Scorer, Mapping[str, Mapping[str, int]]]:
     """What is searched for the topics that have a relevant document, with what measures their lists, and their grades.
@@ -238,18 +248,6 @@ def _open(request: TuneRequest, opener: Opener, judged: set[str] | None) -> Open
     queries = {qid: text for qid, text in topics if judged is None or qid in judged}
     reranker = opener.reranker(search)
     return OpenedSearch(opener.searcher(search, reranker), reranker, queries, search.has_signals)
-
-
-def judge_hits(
-    tasks: Sequence[Task], grades: Mapping[str, Mapping[str, int]], opened: OpenedSearch
-) -> tuple[list[Floats], list[Flags]]:
-    """The features of the first hits of each query, and whether they were judged relevant."""
-    docids = opened.searcher.searcher.docids
-    relevant = [
-        np.array([grades[t.query.name].get(docids[id_], 0) > 0 for id_ in t.result.ranking.ids[:FIRST].tolist()])
-        for t in tasks
-    ]
-    return [hit_features(task, FIRST) for task in tasks], relevant
 
 
 # The report

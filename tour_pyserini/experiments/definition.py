@@ -97,7 +97,7 @@ class _Reranker(_Section):
     collections: tuple[str, ...] = ()
 
 
-class Condition(NamedTuple):
+class _Condition(NamedTuple):
     """One way to search.
 
     Attributes:
@@ -135,14 +135,14 @@ class _ConditionEntry(_Section):
         """The flag that is swept."""
         return next(iter(self.sweep))
 
-    def conditions(self, key: str) -> Iterator[tuple[str, Condition]]:
+    def conditions(self, key: str) -> Iterator[tuple[str, _Condition]]:
         """The condition of an entry that is called `key`, or those of its sweep, with their names."""
         if not self.sweep:
-            yield key, Condition(self.title, self.flags, None, None, self.only)
+            yield key, _Condition(self.title, self.flags, None, None, self.only)
         for flag, values in self.sweep.items():
             for value in values:
                 title, only = f"{self.title}, {flag} {value}", {} if value in self.everywhere else self.only
-                yield f"{key}-{value}", Condition(title, {**self.flags, flag: value}, key, float(value), only)
+                yield f"{key}-{value}", _Condition(title, {**self.flags, flag: value}, key, float(value), only)
 
     @model_validator(mode="after")
     def _check_everywhere(self) -> Self:
@@ -267,7 +267,7 @@ class Experiment(_Section):
         return ((part, name) for part, names in used for name in names)
 
     @cached_property
-    def conditions(self) -> Mapping[str, Condition]:
+    def conditions(self) -> Mapping[str, _Condition]:
         """The conditions by name, with one for each value of a sweep."""
         return dict(named for key, entry in self.entries.items() for named in entry.conditions(key))
 
@@ -294,7 +294,7 @@ class Experiment(_Section):
             )
         ]
 
-    def conditions_of(self, setup: Setup, chosen: Sequence[str] = ()) -> dict[str, Condition]:
+    def conditions_of(self, setup: Setup, chosen: Sequence[str] = ()) -> dict[str, _Condition]:
         """The conditions of a setup by name; only the chosen ones, which are named by condition or by sweep."""
         _chosen([*self.conditions, *self.sweeps], chosen, "conditions")
         own = dict(zip(PARTS, setup[:4], strict=True))

@@ -34,7 +34,7 @@ class PathHit(NamedTuple):
     ranks: Sequence[int | None]
 
 
-class ListSummary(NamedTuple):
+class _ListSummary(NamedTuple):
     """The list after the first retrieval or after a round, in numbers.
 
     Attributes:
@@ -64,7 +64,7 @@ class SearchPath:
 
     query: str
     hits: Sequence[PathHit]
-    lists: Sequence[ListSummary]
+    lists: Sequence[_ListSummary]
 
     def metadata(self, hit: PathHit) -> dict[str, Any]:
         """What is known of a hit beside its text, in values that JSON has; `path` is the same for all hits."""
@@ -110,5 +110,5 @@ def search_path(searcher: TourSearcher, query: str, k: int = 10, threads: int = 
     for i, one in enumerate(rounds):
         new = len(ranks[i].keys() - ranks[i - 1].keys()) if i else None
         drift, stop = cosine(one.vector, rounds[0].vector), None if one.stop is None else str(one.stop)
-        lists.append(ListSummary(one.updates, len(one.labels), new, drift and round(drift, 6), stop))
+        lists.append(_ListSummary(one.updates, len(one.labels), new, drift and round(drift, 6), stop))
     return SearchPath(query, hits, lists)
