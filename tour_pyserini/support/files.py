@@ -304,14 +304,9 @@ def _hash(path: Path, *state: int) -> str:
         return known
     started = time.time_ns()
     value = sha256(path)
-    if _is_settled(path, state, started):
+    if max(state[2:]) < started - _RECENT and file_state(path) == state:  # for some time before, and still
         write_memo("sha256", str(path), state, value)
     return value
-
-
-def _is_settled(path: Path, state: tuple[int, ...], started: int) -> bool:
-    """Whether a file had its state for some time before `started` (nanoseconds), and has it still."""
-    return max(state[2:]) < started - _RECENT and file_state(path) == state
 
 
 def file_state(path: str | os.PathLike[str]) -> tuple[int, int, int, int]:
