@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 from toy_collection import unit
 
-from tour_pyserini.core.arrays import Hits
 from tour_pyserini.encoders.query_adapter import corrected
+from tour_pyserini.stores.store import as_store
 from tour_pyserini.training import adapter
 from tour_pyserini.training.adapter import LabelledQueries, low_rank
 
@@ -91,18 +91,6 @@ def test_gradient_and_minimum_agree_with_plain_optimisation(monkeypatch):
     assert norms == sorted(norms) and norms[0] < 0.1
 
 
-class Searched:
-    """Searches passages by their similarities."""
-
-    def __init__(self, passages):
-        self.passages = passages
-
-    def search(self, vectors, k):
-        similarities = vectors @ self.passages.T
-        ids = np.argsort(-similarities, axis=1, kind="stable")[:, :k]
-        return Hits(ids, np.take_along_axis(similarities, ids, axis=1))
-
-
 @pytest.mark.parametrize(("of_queries", "of_passages"), [(0.1, 3), (1000, 10)])
 def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
     hidden, noise = np.random.default_rng(10).normal(size=(5, 5)), np.random.default_rng(11)
@@ -110,7 +98,7 @@ def test_the_lengths_of_vectors_do_not_matter(of_queries, of_passages):
     longer = {name: of_passages * getattr(data, name) for name in ("passages", "background_vectors")}
     longer = replace(data, queries=of_queries * data.queries, **longer)
     folds, targets = np.arange(60) % 3, data.targets()
-    choice, same = (each.choose(folds, Searched(each.passages)) for each in (data, longer))
+    choice, same = (each.choose(folds, as_store(each.passages)) for each in (data, longer))
     assert (same.ridge, same.rank) == (choice.ridge, choice.rank)
     assert (same.before, same.gain) == pytest.approx((choice.before, choice.gain), abs=5e-3)  # ranks may be tied
     for matrix, other in zip(*(each.fit(targets, [1e-2, 1e-4]) for each in (data, longer)), strict=True):
@@ -123,7 +111,6 @@ def test_order_and_reciprocal_ranks_by_hand():
     quality = (0.25 + 0.75 / np.log2(3)) / (0.75 + 0.25 / np.log2(3))  # similarities 1 and 0
     assert data.order_quality(targets, data.queries) == pytest.approx(quality)
     assert data.order_quality(targets, np.array([[0.0, 1.0]])) == pytest.approx(1.0)
-    corpus = Searched(np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.0]]))
-    assert data.reciprocal_ranks(data.queries, corpus) == pytest.approx([1 / 3])
-    corpus.passages = corpus.passages[:1]
-    assert data.reciprocal_ranks(data.queries, corpus) == pytest.approx([0.0])
+    corpus = np.array([[1.0, 0.0], [0.0, 1.0], [0.9, 0.0]])
+    assert data.reciprocal_ranks(data.queries, as_store(corpus)) == pytest.approx([1 / 3])
+    assert data.reciprocal_ranks(data.queries, as_store(corpus[:1])) == pytest.approx([0.0])
