@@ -108,7 +108,6 @@ def test_query_vectors_are_shown_and_pruned_too(path, capsys, monkeypatch):
     ("change", "actions"),
     [
         ("UPDATE scores SET logit = 4.0", "merge"),
-        ("UPDATE scores SET model = 77", "merge"),
         ("DROP TABLE models", "stats prune merge"),
         (lambda path: path.write_bytes(path.read_bytes()[:6000]), "stats prune merge"),
         (lambda path: path.write_bytes(b"no database " * 1000), "stats prune merge"),

@@ -19,20 +19,15 @@ from tour_pyserini.search import search_request
 from tour_pyserini.search_request import SearchRequest
 
 REQUESTS = [
-    SearchRequest(topics="t.tsv"),
     SearchRequest(topics="a folder/t.tsv", index="i", corpus="c.jsonl", hits=7, threads=2, batch_size=3),
     SearchRequest(topics="t.tsv", l2_norm=False, title=False, pooling="mean", query_prefix="", separator=" </s> "),
-    SearchRequest(topics="t.tsv", l2_norm=True, title=True, remove_query=True, no_cache=True, unit="passage"),
-    SearchRequest(topics="t.tsv", trace="t.jsonl", trace_vectors=True, tag="-tag", query_prefix="--query: "),
+    SearchRequest(topics="t.tsv", trace="t.jsonl", trace_vectors=True, tag="-tag", l2_norm=True, index2=["a", "b"]),
     SearchRequest(topics="t", topics_format="kilt", output_format="kilt", context="3", nprobe=4, max_words=5),
     SearchRequest(topics="t.tsv", config=TourConfig("hard", gradient_clip=2.0, early_stopping=False)),
     SearchRequest(topics="t.tsv", config=TourConfig("rocchio", rocchio_gamma=-0.25, positives=7)),
     *(SearchRequest(topics="t.tsv", config=config) for config in [*map(TourConfig, METHODS), *PRESETS.values()]),
-    IndexRequest(corpus="c.jsonl", index="i"),
-    IndexRequest(corpus="c", index="i", encoder="e", pooling="mean", l2_norm=True, prefix="passage: ", batch_size=7),
     IndexRequest(corpus="c", index="i", l2_norm=False, fields=("text",), hnsw=True, M=12, efC=20, overwrite=True),
-    IndexRequest(corpus="c", index="i", factory="PQ4x4", vectors="other", prefix="-"),
-    IndexRequest(corpus="c", index="i", phrases=True, factory="IVF3,PQ8", nprobe=2, dtype="float32", threads=2),
+    IndexRequest(corpus="c", index="i", factory="PQ4x4", vectors="other", prefix="-", l2_norm=True),
     IndexRequest(corpus="c", index="i", phrases=True, filter_threshold=-math.inf, fields=["text", "title"]),
 ]
 
