@@ -236,26 +236,17 @@ def _projected(queries: Floats, candidates: Floats) -> tuple[Floats, Floats]:
     """
     origin, *_ = moved = _unit(queries)
     moved, others = moved - origin, _unit(candidates) - origin
-    centred = others - others.mean(axis=0) if len(others) else others
-    away = np.linalg.norm(moved[-1])
+    axes, rest, away = list[Floats](), others - others.mean(axis=0), np.linalg.norm(moved[-1])
     if away > 1e-6:  # less is rounding: single-precision vectors
-        along = moved[-1] / away
-        across = _main_directions(centred - np.outer(centred @ along, along), count=1)
-        axes = np.vstack([along, across])
-    else:
-        axes = _main_directions(centred, count=2)
-    return moved @ axes.T, others @ axes.T
-
-
-def _main_directions(vectors: Floats, *, count: int) -> Floats:
-    """The first principal directions [count, d] of vectors [n, d]; missing ones are 0."""
-    _, lengths, directions = np.linalg.svd(vectors, full_matrices=False)
+        axes = [moved[-1] / away]
+        rest = rest - np.outer(rest @ axes[0], axes[0])
+    _, lengths, directions = np.linalg.svd(rest, full_matrices=False)
     # Where vectors do not differ, directions are arbitrary, and not orthogonal to what was taken out of the vectors.
-    directions = directions[lengths > 1e-9][:count]
-    # Either sign is right; the one that makes the largest component positive is always chosen.
-    signs = np.sign(np.take_along_axis(directions, np.abs(directions).argmax(axis=1)[:, None], axis=1))
-    directions = np.where(signs == 0, 1, signs) * directions
-    return np.vstack([directions, np.zeros((count - len(directions), vectors.shape[1]))])
+    for direction in directions[lengths > 1e-9]:
+        # Either sign is right; the one that makes the largest component positive is always chosen.
+        axes.append(np.sign(direction[np.abs(direction).argmax()]) * direction)
+    plane = np.vstack([*axes, np.zeros((2, len(origin)))])[:2]  # missing axes are 0
+    return moved @ plane.T, others @ plane.T
 
 
 def _unit(vectors: Floats) -> Floats:
