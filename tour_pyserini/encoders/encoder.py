@@ -1,7 +1,7 @@
 """Encoders of queries and documents, around what runs their model; vectors of queries, documents and passages."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -160,16 +160,17 @@ def encode_documents(
     if isinstance(encoder, TextDocumentEncoder):
         texts = [str(Passage(document.title, document.text)) for document in documents]
         return _checked(encoder.encode(texts, max_length=max_length), encoder, documents)
-    rows: list[np.ndarray | None] = [None] * len(documents)
-    for batch in _batches(encoder, documents, batch_size or _BATCH_SIZE):
-        chosen = [documents[i] for i in batch]
-        titles = [document.title for document in chosen] if _has_own_title(encoder, chosen[0]) else None
-        texts = [document.text if titles else Passage(document.title, document.text) for document in chosen]
-        title_argument = {} if titles is None else {"titles": titles}
-        vectors = encoder.encode(texts=texts, max_length=max_length or _MAX_LENGTH, **title_argument)
-        for i, vector in zip(batch, _checked(vectors, encoder, chosen), strict=True):
-            rows[i] = vector
-    return np.stack([row for row in rows if row is not None])
+    size, rows = batch_size or _BATCH_SIZE, dict[int, np.ndarray]()
+    for titled in (False, True):  # a batch has titles as a separate argument, or none
+        group = [i for i, document in enumerate(documents) if _has_own_title(encoder, document) is titled]
+        group.sort(key=lambda i: len(documents[i].title) + len(documents[i].text))
+        for batch in (group[start : start + size] for start in range(0, len(group), size)):
+            chosen = [documents[i] for i in batch]
+            titles = {"titles": [document.title for document in chosen]} if titled else {}
+            texts = [document.text if titled else Passage(document.title, document.text) for document in chosen]
+            vectors = encoder.encode(texts=texts, max_length=max_length or _MAX_LENGTH, **titles)
+            rows |= zip(batch, _checked(vectors, encoder, chosen), strict=True)
+    return np.stack([rows[i] for i in range(len(documents))])
 
 
 @dataclass(eq=False)
@@ -239,14 +240,6 @@ def fitting_length(encoder: Any, wanted: int | None) -> int | None:
     if wanted <= special_tokens:  # tokenizers do not cut at all if not even the special tokens fit
         raise TourError(f"the encoder needs at least {special_tokens + 1} tokens, not {wanted}; change --max-length.")
     return wanted
-
-
-def _batches(encoder: Any, documents: Sequence[Document], batch_size: int) -> Iterator[list[int]]:
-    """Positions of documents in batches: first those without a separate title, then those with one; by length."""
-    for own_title in (False, True):
-        group = [i for i, document in enumerate(documents) if _has_own_title(encoder, document) is own_title]
-        group.sort(key=lambda i: len(documents[i].title) + len(documents[i].text))
-        yield from (group[start : start + batch_size] for start in range(0, len(group), batch_size))
 
 
 def _has_own_title(encoder: Any, document: Document) -> bool:
