@@ -24,7 +24,6 @@ from tour_pyserini.evaluation.pictures import check_picture, draw_gains, gains_s
 from tour_pyserini.evaluation.tables import (
     FORMATS,
     Table,
-    as_text,
     comparison_table,
     examples,
     means_table,
@@ -35,7 +34,6 @@ from tour_pyserini.flags import Request, option, request_parser
 from tour_pyserini.support.files import atomic_write, check_output
 
 MEASURES = ("nDCG@10", "R@100")
-WIDTH = 100  # columns of tables as text
 
 _paired = partial(option, group="comparison with a baseline")
 _texts = partial(option, group="queries and documents")
@@ -196,7 +194,7 @@ def _baseline_position(baseline: str, runs: Sequence[str]) -> int:
 
 def _written(part: Table | str, form: str) -> str:
     if isinstance(part, Table):
-        return as_text(part, width=WIDTH) if form == "text" else FORMATS[form](part)
+        return FORMATS[form](part)
     return f"```\n{part}\n```" if form == "markdown" else part
 
 

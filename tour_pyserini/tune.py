@@ -31,7 +31,7 @@ from tour_pyserini.evaluation.relevance_probability import (
     hit_features,
     reliability,
 )
-from tour_pyserini.evaluation.tables import Table, as_text, number
+from tour_pyserini.evaluation.tables import FORMATS, Table, number
 from tour_pyserini.evaluation.tuning import (
     BUDGETS,
     DEFAULT,
@@ -118,7 +118,7 @@ class TuneReport(NamedTuple):
     choice: Choice
 
     def __str__(self) -> str:
-        return "\n\n".join([*(as_text(table, width=100) for table in self.tables), self.advice]) + "\n"
+        return "\n\n".join([*map(FORMATS["text"], self.tables), self.advice]) + "\n"
 
 
 def tune(request: TuneRequest, *, opener: Opener | None = None, progress: bool = False) -> TuneReport:

@@ -6,8 +6,9 @@ from ir_measures import Qrel
 
 from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.errors import TourError
+from tour_pyserini.evaluation import tables
 from tour_pyserini.evaluation.measures import MeasuredRun, Scorer, measure_runs
-from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, examples, means_table, origins_table, split_table
+from tour_pyserini.evaluation.tables import FORMATS, Table, examples, means_table, origins_table, split_table
 
 LINES = [["a_b.trec", "P@5", "-0.1250", "*"], ["c,d|e.trec", "RR", "+0.5000", ""]]
 HEAD = ["run", "measure", "difference", "sign"]
@@ -29,8 +30,9 @@ def test_each_format_of_a_table(name, title, line):
     assert (written[-1].endswith("*: sure") or written[-1] == r"\*: sure") == (name != "csv")
 
 
-def test_a_wide_table_is_cut_into_parts_with_the_words_in_each():
-    assert as_text(TABLE, width=32).splitlines()[2:9] == [
+def test_a_wide_table_is_cut_into_parts_with_the_words_in_each(monkeypatch):
+    monkeypatch.setattr(tables, "WIDTH", 32)
+    assert FORMATS["text"](TABLE).splitlines()[2:9] == [
         "run         measure  difference",
         "a_b.trec    P@5         -0.1250",
         "c,d|e.trec  RR          +0.5000",
@@ -39,7 +41,7 @@ def test_a_wide_table_is_cut_into_parts_with_the_words_in_each():
         "a_b.trec    P@5         *",
         "c,d|e.trec  RR",
     ]
-    assert max(map(len, as_text(TABLE._replace(title="word " * 30), width=40).splitlines())) <= 40
+    assert max(map(len, FORMATS["text"](TABLE._replace(title="word " * 30)).splitlines())) <= 32
 
 
 def test_means_of_runs_and_of_splits_by_hand(tmp_path):

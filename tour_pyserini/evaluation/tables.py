@@ -19,6 +19,7 @@ from tour_pyserini.evaluation.paired_tests import BaselineComparison, gains
 if TYPE_CHECKING:
     from ir_measures import Qrel
 
+WIDTH = 100  # characters of a line of text
 NO_SPLIT = "(no split)"
 CHARACTERS = 160  # most of a passage that `examples` shows
 DOCUMENTS = 8  # most relevant documents of a query that it shows
@@ -59,29 +60,23 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.{digits}f}"
 
 
-def as_text(table: Table, *, width: int | None = None) -> str:
-    """Plain text with columns aligned by spaces.
-
-    Args:
-        table: the table.
-        width: longest line in characters: a wider table is cut into parts, each with the columns of words; None for
-            any length.
-    """
+def _as_text(table: Table) -> str:
+    """Plain text with columns aligned by spaces; a wide table is cut into parts, each with the columns of words."""
     widths = [max(map(len, column)) for column in zip(*table.cells, strict=True)]
     parts = []
-    for columns in _column_groups(widths, table.words, width):
+    for columns in _column_groups(widths, table.words):
         sides = [(i, str.ljust if i < table.words else str.rjust) for i in columns]
         lines = ["  ".join(side(line[i], widths[i]) for i, side in sides).rstrip() for line in table.cells]
         parts.append("\n".join(lines))
-    title, legend = (textwrap.fill(text, width) if width else text for text in (table.title, table.legend))
+    title, legend = (textwrap.fill(text, WIDTH) for text in (table.title, table.legend))
     return "\n\n".join(filter(None, [title, *parts, legend]))
 
 
-def _column_groups(widths: Sequence[int], words: int, most: int | None) -> Iterator[list[int]]:
+def _column_groups(widths: Sequence[int], words: int) -> Iterator[list[int]]:
     """The columns of each part of a table, by their positions."""
     group = list(range(words))
     for column in range(words, len(widths)):
-        if most and len(group) > words and sum(widths[i] + 2 for i in [*group, column]) - 2 > most:
+        if len(group) > words and sum(widths[i] + 2 for i in [*group, column]) - 2 > WIDTH:
             yield group
             group = list(range(words))
         group.append(column)
@@ -120,7 +115,7 @@ def _as_csv(table: Table) -> str:
 
 
 _Format = Callable[[Table], str]
-FORMATS: Mapping[str, _Format] = {"text": as_text, "markdown": _as_markdown, "latex": _as_latex, "csv": _as_csv}
+FORMATS: Mapping[str, _Format] = {"text": _as_text, "markdown": _as_markdown, "latex": _as_latex, "csv": _as_csv}
 
 
 def means_table(runs: Sequence[MeasuredRun]) -> Table:

@@ -14,14 +14,13 @@ from tour_pyserini.data.topics import read_topics
 from tour_pyserini.evaluation.measures import MeasuredRun
 from tour_pyserini.evaluation.paired_tests import BaselineComparison, compare_with_baseline, gains, pooled_gain
 from tour_pyserini.evaluation.pictures import figure_of, save_picture
-from tour_pyserini.evaluation.tables import FORMATS, Table, as_text, number, split_table
+from tour_pyserini.evaluation.tables import FORMATS, Table, number, split_table
 from tour_pyserini.experiments.definition import FigureDefinition, Setup, TableDefinition
 from tour_pyserini.experiments.measuring import Results, Scorers
 from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.support.files import atomic_write
 
 ALPHA = 0.05  # level of significance
-WIDTH = 100  # characters of a line of text
 # The colours of Okabe and Ito, and two more.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#B22222", "#888888")
 MARKERS = "osD^vPX*"
@@ -54,7 +53,7 @@ class Report:
         """The tables in lines of at most 100 characters; a legend stands below its first table."""
         seen, parts = {""}, []
         for table in self.tables:
-            parts.append(as_text(table._replace(legend="") if table.legend in seen else table, width=WIDTH))
+            parts.append(FORMATS["text"](table._replace(legend="") if table.legend in seen else table))
             seen.add(table.legend)
         return "\n\n".join(parts) + "\n"
 
