@@ -176,10 +176,9 @@ def compare_runs(request: CompareRequest) -> Report:
 
 def _check_outputs(request: CompareRequest) -> None:
     """Find out before measuring that everything can be written, and over no input."""
-    inputs = [request.qrels, *request.runs, *request.predictions, request.splits, request.topics]
-    outputs = [output for output in (request.output, request.picture) if output is not None]
-    for output in outputs:
-        check_output(output, [*inputs, request.corpus, *(record_path(run) for run in request.runs)])
+    inputs = [request.qrels, *request.runs, *request.predictions, request.splits, request.topics, request.corpus]
+    for output in filter(None, (request.output, request.picture)):
+        check_output(output, [*inputs, *(record_path(run) for run in request.runs)])
 
 
 def _baseline_position(baseline: str, runs: Sequence[str]) -> int:

@@ -1,6 +1,5 @@
 """What a search is asked to do."""
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, replace
 from functools import partial
@@ -234,14 +233,14 @@ class SearchRequest(Request):
         """Refuse flags that this kind of index would ignore, or that need an index."""
         if not self.index and (self.sparse or self.index2):
             raise TourError("--sparse and --index2 need an --index; without one, --run names all that is ranked.")
-        defaults = {item.name: item.default for item in dataclasses.fields(self)}
+        given = {name.replace("-", "_") for name in super().flags()}
         unfit = dict.fromkeys(
             _PASSAGES_ONLY if phrases else _PHRASES_ONLY, f"{'' if phrases else 'not '}a phrase index"
         )
         if not (self.index or self.vectors):
             unfit |= dict.fromkeys(_VECTORS_ONLY, "ranked without vectors, which --index or --vectors would give")
         for name, kind in unfit.items():
-            if getattr(self, name) != defaults[name]:
+            if name in given:
                 raise TourError(f"{flag_name(name)} cannot be used: {self.index or self.run[0]} is {kind}.")
         if phrases and not self.corpus:
             raise TourError("--corpus is missing: a phrase index holds positions of phrases, not their text.")
