@@ -99,7 +99,8 @@ def text_of(query: str | dict[str, Any], q_id: str) -> str:
     if isinstance(query, dict):
         query = next((query[name] for name in _TEXT_FIELDS if query.get(name)), "")
     if not isinstance(query, str) or not query.strip():
-        raise TourError(f"the query {q_id!r} is empty; remove it or give it a text.")
+        what = "is empty" if isinstance(query, str) else f"is of the type {type(query).__name__}"
+        raise TourError(f"the query {q_id!r} {what}; remove it or give it a text.")
     return query
 
 
