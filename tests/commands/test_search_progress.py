@@ -42,12 +42,15 @@ def test_labels_are_counted_on_one_line_that_fits_the_terminal(monkeypatch):
     with open(slave, "w") as stream, monkeypatch.context() as patched:
         patched.setattr(sys, "stderr", stream)
         search(Scorer())
-        output = os.read(master, 1 << 16)
+        output = b""
+        while b"240/240" not in output:  # a busy system hands it over in parts
+            output += os.read(master, 1 << 16)
     os.close(master)
     lines = [line for line in re.split(r"[\r\n]+", output.decode()) if line.strip()]
     assert lines and max(map(len, lines)) <= 40
     counts = [int(line.split("/")[0]) for line in lines]
-    assert set(counts) > {0, 80, 160, 240} and counts == sorted(counts)  # it moves between the ends of batches
+    assert set(counts) >= {0, 80, 160, 240} and counts == sorted(counts)
+    assert set(counts) - {0, 80, 160, 240}  # it moves between the ends of batches
     totals = [line.split()[0] for line in lines]
     assert totals[0] == "0/300" and "80/280" in totals and totals[-1] == "240/240"  # what is still possible
 

@@ -8,7 +8,7 @@ from stub_service import StubService
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while playwright runs, the thread has an event loop, and other tests cannot have one
 def browser():
     """Chromium, or a skip where it or playwright is not installed."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
