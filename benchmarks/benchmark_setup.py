@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.timings import run_module
 from tour_pyserini import index
-from tour_pyserini.data.records import read_record
+from tour_pyserini.data.run_records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.costs import Costs
 from tour_pyserini.support.files import atomic_write

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.benchmark_report import Report
 from benchmarks.benchmark_setup import NQ, TOUR, BenchmarkSetup
-from tour_pyserini.data.records import read_record
+from tour_pyserini.data.run_records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table
 from tour_pyserini.rerankers.score_cache import SqliteScores

@@ -16,7 +16,7 @@ from tour_pyserini import TourConfig, load_query_encoder
 from tour_pyserini.core.arrays import Floats, Hits
 from tour_pyserini.core.scheduler import Task
 from tour_pyserini.data.input_files import read_json_object
-from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.run_records import PASSAGE_INDEX
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.tables import Table

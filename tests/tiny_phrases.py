@@ -6,7 +6,7 @@ import torch
 from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
 
 from tour_pyserini.phrases.phrase_encoder import EncoderSettings, PhraseModel
-from tour_pyserini.phrases.phrase_input import PhraseInput
+from tour_pyserini.phrases.reranker_input import RerankerInput
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *LETTERS.upper(), *"0123456789.,:;!?'()-é"]
@@ -51,7 +51,7 @@ def save_reranker(folder):
     config = configuration()
     config.num_labels = 1
     BertForSequenceClassification(config).save_pretrained(folder)
-    PhraseInput(context="1").save(folder)
+    RerankerInput(context="1").save(folder)
 
 
 def build_phrases(encoder, corpus, folder, *more):

@@ -49,7 +49,7 @@ class AnswerRequest(Request):
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeRequest(AnswerRequest):
+class AnswersRequest(AnswerRequest):
     """Judge passages by whether they contain an answer; the fields are flags of `python -m tour_pyserini.answers`.
 
     Attributes:
@@ -81,7 +81,7 @@ class _JudgeSummary(NamedTuple):
     seconds: float
 
 
-def judge(request: JudgeRequest, *, progress: bool = False) -> _JudgeSummary:
+def judge(request: AnswersRequest, *, progress: bool = False) -> _JudgeSummary:
     """Judge passages by their answers and write TREC qrels.
 
     Args:
@@ -133,8 +133,8 @@ EXAMPLE = """example:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = request_parser("answers", JudgeRequest, description=str(__doc__), epilog=EXAMPLE)
-    done = judge(JudgeRequest.from_flags(vars(parser.parse_args(argv))), progress=True)
+    parser = request_parser("answers", AnswersRequest, description=str(__doc__), epilog=EXAMPLE)
+    done = judge(AnswersRequest.from_flags(vars(parser.parse_args(argv))), progress=True)
     sys.stderr.write(
         f"{done.output}: {done.judgements} judgements of {done.questions} questions, {done.answered} of them with an "
         f"answer ({'regular expressions' if done.regex else 'plain answers'}); {done.seconds:.1f} s\n"

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import tour_pyserini
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.support.files import full_disk, unwritable
-from tour_pyserini.support.packages import load_plugins, plugin_files
+from tour_pyserini.support.packages import load_plugins, plugin_arguments
 
 # Threads that spin while they wait make a busy machine ten times slower; read when the libraries are loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -43,7 +43,7 @@ def run(main: Callable[[Sequence[str] | None], int | None]) -> NoReturn:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     try:
         with _ended_by_signals(signals):
-            load_plugins(plugin_files(sys.argv[1:]))
+            load_plugins(plugin_arguments(sys.argv[1:]))
             code = main(None)
             sys.stdout.flush()
     except TourError as error:

@@ -13,7 +13,7 @@ from tour_pyserini.answers import uses_patterns
 from tour_pyserini.command import run
 from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.judgements import read_qrels, read_splits
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.data.topics import Question, read_questions, read_topics
 from tour_pyserini.errors import TourError

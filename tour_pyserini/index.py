@@ -18,7 +18,7 @@ import numpy as np
 from tour_pyserini.command import run
 from tour_pyserini.data import demo_collection
 from tour_pyserini.data.input_files import read_lines
-from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.run_records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
 from tour_pyserini.encoders.encoder import TextDocumentEncoder, encode_documents, fitting_length
 from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder

@@ -15,7 +15,7 @@ import numpy as np
 
 from tour_pyserini.command import run
 from tour_pyserini.data.input_files import read_json_object
-from tour_pyserini.data.records import record_path, rewrite_record
+from tour_pyserini.data.run_records import record_path, rewrite_record
 from tour_pyserini.data.topics import TopicIterator
 from tour_pyserini.encoders.query_vectors import FILE, read_query_table, write_encoded_queries
 from tour_pyserini.errors import TourError, first_line

@@ -14,7 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.records import is_phrase_index
+from tour_pyserini.data.run_records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.encoders.loading import encoder_fingerprint, load_document_encoder, load_query_encoder
 from tour_pyserini.encoders.query_adapter import AdaptedQueryEncoder, QueryAdapter
@@ -135,8 +135,8 @@ class Opener:
         from tour_pyserini.data.json_results import write_predictions
         from tour_pyserini.phrases.phrase_encoder import load_phrase_encoder
         from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
-        from tour_pyserini.phrases.phrase_input import PhraseInput
         from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
+        from tour_pyserini.phrases.reranker_input import RerankerInput
 
         index, corpus = str(request.index), str(request.corpus)
         phrases = self.open(open_phrase_index, index, corpus=corpus, nprobe=request.nprobe)
@@ -156,7 +156,7 @@ class Opener:
             reranker,
             request.config,
             unit=request.unit or "phrase",
-            phrase_input=PhraseInput.read(request.reranker, **read),
+            reranker_input=RerankerInput.read(request.reranker, **read),
             observe=_observer(request, trace, inner.docids),
             predict=partial(write_predictions, predictions) if predictions else None,
         )

@@ -14,7 +14,7 @@ import numpy as np
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.records import record_path, write_record
+from tour_pyserini.data.run_records import record_path, write_record
 from tour_pyserini.data.runs import open_run
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.encoders.query_vectors import write_encoded_queries

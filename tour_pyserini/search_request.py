@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tour_pyserini.core.config import DEFAULT_METHOD, TourConfig, settings_by_name
-from tour_pyserini.data.records import is_phrase_index, predictions_path
+from tour_pyserini.data.run_records import is_phrase_index, predictions_path
 from tour_pyserini.data.runs import JOINABLE, RUN_FORMATS
 from tour_pyserini.data.texts import check_texts
 from tour_pyserini.encoders.query_adapter import QueryAdapter

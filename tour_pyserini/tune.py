@@ -19,7 +19,7 @@ from tour_pyserini.core.arrays import Flags, Floats, Ids
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.core.scheduler import Task
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.records import is_phrase_index
+from tour_pyserini.data.run_records import is_phrase_index
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.measures import Scorer

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 from tour_pyserini.core.arrays import Floats
 from tour_pyserini.core.method import Label, Outcome, Query, Run, Search, StopReason, Vectors, method, register_method
-from tour_pyserini.core.methods.baselines import CombinedSettings, combine, mean_of
+from tour_pyserini.core.methods.baselines import FinalScoreSettings, combine, mean_of
 from tour_pyserini.core.settings import AT_LEAST_1, SHARE, setting
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedbackRerankSettings(CombinedSettings):
+class FeedbackRerankSettings(FinalScoreSettings):
     """How many candidates give feedback, and how many of the last retrieval are labelled; scores are standardised."""
 
     depth: int = setting(30, "candidates of the last retrieval that are labelled", rule=AT_LEAST_1)

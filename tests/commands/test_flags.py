@@ -14,7 +14,7 @@ from tour_pyserini.data.runs import RUN_FORMATS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import words
 from tour_pyserini.index import IndexRequest, index_request
-from tour_pyserini.phrases import phrase_input
+from tour_pyserini.phrases import reranker_input
 from tour_pyserini.search import search_request
 from tour_pyserini.search_request import SearchRequest
 
@@ -126,4 +126,4 @@ def test_flags_have_the_names_that_pyserini_gives_settings():
 
 def test_the_words_of_flags_are_those_of_the_modules_that_read_them():
     choices = {item.name: item.metadata.get("choices") for item in fields(SearchRequest)}
-    assert choices["context"] == phrase_input.CONTEXTS
+    assert choices["context"] == reranker_input.CONTEXTS

@@ -4,7 +4,7 @@ import pytest
 from index_commands import flags, write_corpus
 
 from tour_pyserini import index
-from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.run_records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest
 from tour_pyserini.opening import encoder_options

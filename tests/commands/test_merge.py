@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.data.topics import TopicIterator
 from tour_pyserini.merge import MergeRequest, Shard, merge
 from tour_pyserini.search import search

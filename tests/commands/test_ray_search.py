@@ -17,7 +17,7 @@ from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError
 from tour_pyserini import ray_search as ray_searching
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest
 

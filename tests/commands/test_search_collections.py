@@ -8,7 +8,7 @@ from index_commands import flags, write_corpus
 from pgvector_server import postgres
 
 from tour_pyserini import index
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.data.texts import Passage
 from tour_pyserini.errors import TourError
 from tour_pyserini.search import main, search

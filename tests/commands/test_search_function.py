@@ -13,7 +13,7 @@ from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError, TourSearcher
 from tour_pyserini.core.method import METHODS
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.search import search, search_request
 from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.support.files import sha256

@@ -7,7 +7,7 @@ import pytest
 from toy_collection import HashReranker
 
 from tour_pyserini import QuerySignal, TourConfig, TourSearcher
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.search import search
 from tour_pyserini.search_request import SearchRequest

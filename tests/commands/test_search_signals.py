@@ -8,7 +8,7 @@ from tiny_encoder import save_encoder
 from toy_collection import HashReranker
 
 from tour_pyserini import TourConfig, TourError, index
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.search import main, search
 from tour_pyserini.search_request import SearchRequest
 

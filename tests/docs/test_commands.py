@@ -31,7 +31,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.experiments import planning
 from tour_pyserini.index import index_request
 from tour_pyserini.search import search_request
-from tour_pyserini.support.packages import load_plugins, plugin_files
+from tour_pyserini.support.packages import load_plugins, plugin_arguments
 from tour_pyserini.train import parse as parse_training
 
 DOCUMENTS, QUERIES = 40, 12
@@ -193,7 +193,7 @@ class Page:
                 return 0
             if why_not(" ".join([name, *argv])):
                 return parse(name, argv)
-            load_plugins(plugin_files(argv))
+            load_plugins(plugin_arguments(argv))
             module = importlib.import_module("tour_pyserini.demo" if name == "make" else name)
             return module.main(argv if name != "make" else []) or 0
         except TourError as error:

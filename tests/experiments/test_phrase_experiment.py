@@ -6,7 +6,7 @@ import pytest
 from small_experiment import Small
 from tiny_phrases import DOCUMENTS, save_encoder, save_reranker, write_corpus
 
-from tour_pyserini.data.records import read_record
+from tour_pyserini.data.run_records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import exact_match
 from tour_pyserini.experiments import running

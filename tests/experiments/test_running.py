@@ -11,7 +11,7 @@ from small_experiment import definition
 
 from tour_pyserini import search
 from tour_pyserini.core import method as registry
-from tour_pyserini.data.records import read_record
+from tour_pyserini.data.run_records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiment import main
 from tour_pyserini.experiments import running

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tour_pyserini.data.records import record_path
+from tour_pyserini.data.run_records import record_path
 from tour_pyserini.errors import TourError
 from tour_pyserini.experiments.running import Archive
 from tour_pyserini.support.files import sha256
@@ -28,7 +28,7 @@ def run(folder, name, lists, **record):
 def docids(archive):
     found = {name: {} for name in archive.records}
     for name in archive.records:
-        for hit in sorted(archive.run(name), key=lambda hit: -hit.score):
+        for hit in sorted(archive.stored_run(name), key=lambda hit: -hit.score):
             found[name].setdefault(hit.query_id, []).append(hit.doc_id)
     return found
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tiny_phrases import DOCUMENTS, build_phrases, save_encoder, write_corpus
 
-from tour_pyserini.data.records import is_phrase_index
+from tour_pyserini.data.run_records import is_phrase_index
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases import phrase_index_building as index_writing

@@ -7,8 +7,8 @@ from toy_collection import HashReranker
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.errors import TourError
-from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher, TourPhraseSearcher
+from tour_pyserini.phrases.reranker_input import RerankerInput
 from tour_pyserini.rerankers.score_cache import CachedReranker
 from tour_pyserini.searchers.searcher import TourSearcher
 
@@ -43,9 +43,9 @@ def test_dense_is_the_phrase_searcher(inner):
 
 @pytest.mark.parametrize("method", ["hard", "soft"])
 def test_one_update_is_that_of_the_five_best_phrases(inner, method):
-    reranker, shown = HashReranker(), PhraseInput(context="1", separator=" | ")
+    reranker, shown = HashReranker(), RerankerInput(context="1", separator=" | ")
     config = CONFIG.replace(method=method, iterations=1)
-    searcher = TourPhraseSearcher(inner, reranker, config, phrase_input=shown)
+    searcher = TourPhraseSearcher(inner, reranker, config, reranker_input=shown)
     vectors, _ = searcher.batch_phrases(QUERIES[:1], IDS[:1], k=5)
     hits = inner.search(QUERIES[0], k=5)
     passages = [shown(*inner.texts[hit.docid].parts, hit.begin, hit.end) for hit in hits]
@@ -85,7 +85,9 @@ def test_passages_have_the_score_of_their_best_phrase(inner):
 
 def test_passages_as_units_are_labelled_as_passages(inner):
     reranker = HashReranker()
-    searcher = TourPhraseSearcher(inner, reranker, CONFIG, unit="passage", phrase_input=PhraseInput(context="passage"))
+    searcher = TourPhraseSearcher(
+        inner, reranker, CONFIG, unit="passage", reranker_input=RerankerInput(context="passage")
+    )
     _, found = searcher.batch_phrases(QUERIES, IDS, k=6)
     assert all(len({hit.docid for hit in found[q_id]}) == 6 for q_id in IDS)
     assert {passage for _, passage in reranker.asked} <= set(inner.texts.values())

@@ -96,6 +96,14 @@ def test_docids_pass_and_unknown_ones_do_not_matter():
         assert table.passing(Filter.parse(condition)).ids.tolist() == ids
 
 
+@given(CONDITIONS, CONDITIONS, st.sets(st.integers(0, SIZE)), st.sets(st.integers(0, SIZE)))
+def test_joined_filters_pass_what_each_of_them_passes(one, other, some, more):
+    names = [[f"doc-{id_}" for id_ in ids] for ids in (some, more)]
+    joined = Filter.parse(one) & Filter.parse(names[0]) & Filter.parse(other) & Filter.parse(names[1])
+    both = np.array([id_ in some & more for id_ in range(SIZE)])
+    assert np.array_equal(passing(joined).mask, expected(one) & expected(other) & both)
+
+
 @pytest.mark.parametrize(
     ("given", "word"),
     [

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy_collection import ToyCollection
 
-from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.run_records import PASSAGE_INDEX
 from tour_pyserini.errors import TourError
 from tour_pyserini.stores import index_folder
 from tour_pyserini.stores.filters import positions_of

@@ -11,8 +11,8 @@ from tour_pyserini import train
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.evaluation.answer_matching import normalise
 from tour_pyserini.phrases.phrase_index import PhraseSpan
-from tour_pyserini.phrases.phrase_input import PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+from tour_pyserini.phrases.reranker_input import RerankerInput
 from tour_pyserini.rerankers.loading import load_reranker
 from tour_pyserini.support.model_files import read_tokenizer
 from tour_pyserini.training.reranker_tasks import RerankerTask
@@ -52,7 +52,7 @@ def test_candidates_are_right_or_wrong_by_their_answers(folder, searcher, positi
             for docid, begin, end in spans:
                 text = searcher.texts[docid].parts[1]
                 if positive == "context":
-                    shown = text[slice(*task.phrase_input.context_span(text, begin, end))].lower()
+                    shown = text[slice(*task.reranker_input.context_span(text, begin, end))].lower()
                     assert any(answer.lower() in shown for answer in answers[one.question]) is wanted
                 else:
                     assert (normalise(text[begin:end]) in map(normalise, answers[one.question])) is wanted
@@ -64,8 +64,8 @@ def test_a_phrase_reranker_learns_and_can_be_loaded(folder, searcher, tmp_path, 
     history = json.loads((tmp_path / "model" / "training.json").read_text())["history"]
     assert max(entry["accuracy"] for entry in history) >= 0.8
     assert history[-1]["loss"] < history[1]["loss"]
-    shown = PhraseInput.read(tmp_path / "model")
-    assert shown == PhraseInput(context="3", title=True, separator=" [SEP] ")
+    shown = RerankerInput.read(tmp_path / "model")
+    assert shown == RerankerInput(context="3", title=True, separator=" [SEP] ")
     pair = ("when was the king crowned", shown("Kings", "The king of the river was crowned in 1066.", 37, 41))
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model").eval()
     with torch.no_grad():
@@ -96,7 +96,7 @@ def test_pairs_are_truncated_as_in_search(folder, searcher, tmp_path, max_length
     task.loss([(question, *spans) for question in ways])
     length = min(max_length, 128)
     task.save(tmp_path)
-    tokenizer, shown = read_tokenizer(tmp_path), PhraseInput.read(tmp_path)
+    tokenizer, shown = read_tokenizer(tmp_path), RerankerInput.read(tmp_path)
     expected = [
         tokenizer(question, passage, truncation=way, max_length=length)["input_ids"]
         for passage in (shown(*searcher.passage(span), span.begin, span.end) for span in spans)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.records import read_record
+from tour_pyserini.data.run_records import read_record
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError, first_line
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 DEPTH, SHARE = 20, 0.1
 
 
-class Algorithm(NamedTuple):
+class MethodVersion(NamedTuple):
     """A method by its name, and its version: it is raised when the method begins to compute something else."""
 
     method: str
@@ -65,10 +65,10 @@ class MeasuredRun(NamedTuple):
         return costs and costs[cost] / max(costs["queries"], 1)
 
     @property
-    def algorithm(self) -> Algorithm | None:
+    def algorithm(self) -> MethodVersion | None:
         """The method that made the run and its version, if they were recorded."""
         method, versions = re.match(r"method=(\S+)", self.record.get("config", "")), self.record.get("algorithm")
-        return Algorithm(method[1], versions["method"]) if method and versions else None
+        return MethodVersion(method[1], versions["method"]) if method and versions else None
 
 
 class Scorer:

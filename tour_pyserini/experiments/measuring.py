@@ -11,12 +11,12 @@ import yaml
 
 from tour_pyserini.core.method import METHODS
 from tour_pyserini.data.judgements import read_qrels
-from tour_pyserini.data.records import read_record
+from tour_pyserini.data.run_records import read_record
 from tour_pyserini.data.runs import read_run
 from tour_pyserini.data.topics import read_questions
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import answers_are_patterns, answers_needed
-from tour_pyserini.evaluation.measures import Algorithm, MeasuredRun, Scorer, measure_run
+from tour_pyserini.evaluation.measures import MeasuredRun, MethodVersion, Scorer, measure_run
 from tour_pyserini.experiments.definition import Experiment, Setup
 from tour_pyserini.experiments.planning import Workspace
 from tour_pyserini.experiments.running import Archive, judge_answers, searched_qrels
@@ -93,7 +93,7 @@ def _measured_runs(
         if path.is_file():
             run, record = read_run(path), read_record(path) or {}
         elif name in archive.records:
-            path, run, record = archive.path, archive.run(name), archive.records[name]
+            path, run, record = archive.path, archive.stored_run(name), archive.records[name]
         else:
             continue
         if answers_needed(scorer.measures) and "answers" not in record:
@@ -122,7 +122,7 @@ def verdicts(experiment: Experiment, results: Results) -> Iterator[Verdict]:
     for setup, measured in results.items():
         for condition, run in measured.items():
             expected = experiment.expected.get(setup.name, {}).get(condition, {})
-            before = Algorithm(expected["method"], expected.get("version", 1)) if "method" in expected else None
+            before = MethodVersion(expected["method"], expected.get("version", 1)) if "method" in expected else None
             stale = _is_stale(run.algorithm, before)
             for measure, score in run.means.items():
                 wanted = expected.get(measure)
@@ -130,7 +130,7 @@ def verdicts(experiment: Experiment, results: Results) -> Iterator[Verdict]:
                 yield Verdict(setup.name, condition, measure, score, wanted, result)
 
 
-def _is_stale(made: Algorithm | None, expected: Algorithm | None) -> bool:
+def _is_stale(made: MethodVersion | None, expected: MethodVersion | None) -> bool:
     """Whether a run, or its expected scores, were not made by the present version of one method."""
     known = {algorithm for algorithm in (made, expected) if algorithm is not None}
     return len(known) > 1 or any(

@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tour_pyserini.answers import JudgeRequest, judge
+from tour_pyserini.answers import AnswersRequest, judge
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data.input_files import plain_file, read_json_object, read_lines
 from tour_pyserini.data.json_results import read_predictions
 from tour_pyserini.data.judgements import read_qrels, write_qrels
-from tour_pyserini.data.records import PASSAGE_INDEX, PHRASE_INDEX, predictions_path, read_record, record_path
+from tour_pyserini.data.run_records import PASSAGE_INDEX, PHRASE_INDEX, predictions_path, read_record, record_path
 from tour_pyserini.data.runs import read_rankings
 from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError
@@ -75,7 +75,7 @@ def judge_answers(at: Workspace, name: str, runs: Sequence[Path] = ()) -> Path:
     """Judge the passages of a collection, or those that runs retrieved, by the answers that they contain."""
     collection, output = at.experiment.collections[name], at.qrels(name)
     topics, corpus = at.expanded(collection.topics), at.expanded(collection.corpus)
-    judge(JudgeRequest(topics=topics, corpus=corpus, output=str(output), runs=runs), progress=True)
+    judge(AnswersRequest(topics=topics, corpus=corpus, output=str(output), runs=runs), progress=True)
     return output
 
 
@@ -238,7 +238,7 @@ class Archive:
         """The record of each condition."""
         return self._content[0]
 
-    def run(self, condition: str) -> list["ScoredDoc"]:
+    def stored_run(self, condition: str) -> list["ScoredDoc"]:
         """The hits of a condition; their scores only express their order."""
         from ir_measures import ScoredDoc
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tour_pyserini.core.arrays import Floats, Ids
 from tour_pyserini.data.input_files import plain_file, read_json_object
-from tour_pyserini.data.records import PHRASE_INDEX
+from tour_pyserini.data.run_records import PHRASE_INDEX
 from tour_pyserini.data.texts import corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.faiss_index import set_search_effort

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tour_pyserini.core.arrays import Floats
-from tour_pyserini.data.records import PHRASE_INDEX
+from tour_pyserini.data.run_records import PHRASE_INDEX
 from tour_pyserini.data.texts import BeirTexts
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_encoder import PhraseEncoder, load_phrase_encoder

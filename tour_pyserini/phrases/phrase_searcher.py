@@ -23,7 +23,7 @@ from tour_pyserini.phrases.phrase_index import (
     open_phrase_index,
     read_settings,
 )
-from tour_pyserini.phrases.phrase_input import PhraseInput
+from tour_pyserini.phrases.reranker_input import RerankerInput
 from tour_pyserini.searchers.hits import HitList
 from tour_pyserini.searchers.searcher import Observer, TourSearcher
 from tour_pyserini.stores.faiss_index import FaissIndex
@@ -274,7 +274,7 @@ class TourPhraseSearcher(TourSearcher):
         config: TourConfig | None = None,
         *,
         unit: str = "phrase",
-        phrase_input: PhraseInput | None = None,
+        reranker_input: RerankerInput | None = None,
         observe: Observer | None = None,
         predict: Callable[[str, Sequence[PhraseHit]], None] | None = None,
     ) -> None:
@@ -285,14 +285,14 @@ class TourPhraseSearcher(TourSearcher):
             reranker: where labels come from: anything `load_reranker` takes.
             config: the method and its settings.
             unit: what a candidate is: a `phrase`, or a `passage`, by its best phrase.
-            phrase_input: what the re-ranker reads of a phrase; left out, what its folder says, else the default.
+            reranker_input: what the re-ranker reads of a phrase; left out, what its folder says, else the default.
             observe: called with each query that has ended.
             predict: called with each query's id and its phrases, best first.
         """
         if unit not in ("phrase", "passage"):
             raise TourError(f"there is no unit {unit!r}; choose phrase or passage.")
         self._unit, self._predict = unit, predict
-        self._phrase_input = phrase_input or PhraseInput.read(reranker)
+        self._reranker_input = reranker_input or RerankerInput.read(reranker)
         # Probabilities of relevance are of passages.
         config = config and config.replace(calibration=None)
         no_fields = FieldTable([])  # phrases are not filtered
@@ -358,5 +358,5 @@ class TourPhraseSearcher(TourSearcher):
         """What the re-ranker has to read for the labels that a task waits for."""
         inner: PhraseSearcher = self.searcher
         spans = map(inner.tokens.span, task.wanted_labels.tolist())
-        shown = [self._phrase_input(*inner.passage(span), span.begin, span.end) for span in spans]
+        shown = [self._reranker_input(*inner.passage(span), span.begin, span.end) for span in spans]
         return [(task.query.text, passage) for passage in shown]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tour_pyserini.core.config import TourConfig
 from tour_pyserini.data import demo_collection
-from tour_pyserini.data.records import is_phrase_index
+from tour_pyserini.data.run_records import is_phrase_index
 from tour_pyserini.data.texts import Passage, open_texts
 from tour_pyserini.data.topics import read_topics
 from tour_pyserini.errors import RequestError, TourError

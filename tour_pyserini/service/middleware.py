@@ -63,14 +63,14 @@ class Guard:
         app, headers = self._app, Headers(scope=scope)
         if self._names is not None and _host(headers) not in self._names:
             app = _refusal(421, "this service answers to the names of its own machine only.")
-        elif not self._may_enter(scope, headers):
+        elif not self._admit_key(scope, headers):
             app = _refusal(401, "the key is missing or wrong.", {"WWW-Authenticate": "Bearer"})
         elif headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             app, receive = await self._read(headers, receive)
         with contextlib.suppress(Exception):  # Starlette has answered it, and raises it again: who serves would hang up
             await app(scope, receive, observed)
 
-    def _may_enter(self, scope: Scope, headers: Headers) -> bool:
+    def _admit_key(self, scope: Scope, headers: Headers) -> bool:
         """Whether a request has a key, if it needs one; its scope then says which documents it may find."""
         keys = self._dispatcher.keys
         if keys is None:

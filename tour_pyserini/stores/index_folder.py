@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from tour_pyserini.data.input_files import read_json_object
-from tour_pyserini.data.records import LARGEST_CHECKSUMMED, PASSAGE_INDEX
+from tour_pyserini.data.run_records import LARGEST_CHECKSUMMED, PASSAGE_INDEX
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.vector_database import store_address
 from tour_pyserini.support.files import MAPPED_FROM, content_hash

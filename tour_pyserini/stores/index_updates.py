@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tour_pyserini.data.input_files import read_json_object
-from tour_pyserini.data.records import PASSAGE_INDEX
+from tour_pyserini.data.run_records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.faiss_building import write_faiss_index, write_index

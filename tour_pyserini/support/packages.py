@@ -86,7 +86,7 @@ def _load_plugin(file: str | os.PathLike[str]) -> str:
     return str(file)
 
 
-def plugin_files(argv: Sequence[str]) -> list[str]:
+def plugin_arguments(argv: Sequence[str]) -> list[str]:
     """The files after `--plugin` among the arguments of a command: what they register may add flags."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--plugin", nargs="*", action="extend", default=[])

@@ -17,8 +17,8 @@ from tour_pyserini.data.topics import Question
 from tour_pyserini.errors import TourError
 from tour_pyserini.evaluation.answer_matching import exact_match, matcher_for
 from tour_pyserini.phrases.phrase_index import PhraseSpan, read_settings
-from tour_pyserini.phrases.phrase_input import BEGIN, END, PhraseInput
 from tour_pyserini.phrases.phrase_searcher import PhraseSearcher
+from tour_pyserini.phrases.reranker_input import BEGIN, END, RerankerInput
 from tour_pyserini.rerankers.local_reranker import PairTokens
 from tour_pyserini.support.devices import on_device
 from tour_pyserini.support.model_files import padded, read_tokenizer, usable_length
@@ -88,7 +88,7 @@ class RerankerTask(Task):
         model, tokenizer = _marked_classifier(base, logits=_LOGITS[request.loss])
         # As in the paper's code: title, the tokenizer's separator, context.
         separator = f" {tokenizer.sep_token} " if tokenizer.sep_token else " "
-        self.phrase_input = PhraseInput(context=request.context, title=not request.no_title, separator=separator)
+        self.reranker_input = RerankerInput(context=request.context, title=not request.no_title, separator=separator)
         parts = training_questions(request)
         encoder = request.encoder or read_settings(request.index)["encoder"]
         self._searcher = PhraseSearcher.open(request.index, request.corpus, encoder, device=request.device)
@@ -130,7 +130,7 @@ class RerankerTask(Task):
         _, text = self._searcher.passage(span)
         if self.request.positive == "phrase":
             return exact_match(text[span.begin : span.end], answers) > 0
-        first, last = self.phrase_input.context_span(text, span.begin, span.end)
+        first, last = self.reranker_input.context_span(text, span.begin, span.end)
         return bool(matcher_for([answers]).matches(text[first:last]))
 
     def batches(self, epoch: int) -> Sequence[Sequence[_Pair]]:
@@ -158,7 +158,7 @@ class RerankerTask(Task):
         self._tokenizer.model_max_length = self._max_length  # search reads as much as training did
         self.model.save_pretrained(folder)
         self._tokenizer.save_pretrained(folder)
-        self.phrase_input.save(folder)
+        self.reranker_input.save(folder)
 
     def _judge(self, batch: Sequence[_Pair]) -> tuple[torch.Tensor, torch.Tensor]:
         """The mean loss of pairs, and which pairs (pointwise: which phrases, first the right ones) are right."""
@@ -175,7 +175,7 @@ class RerankerTask(Task):
         return cross_entropy(logits, classes), logits.argmax(1) == classes
 
     def _passage(self, span: PhraseSpan) -> str:
-        return self.phrase_input(*self._searcher.passage(span), span.begin, span.end)
+        return self.reranker_input(*self._searcher.passage(span), span.begin, span.end)
 
 
 def _draw_pairs(candidates: Sequence[_Candidates], seed: Sequence[int]) -> list[_Pair]:

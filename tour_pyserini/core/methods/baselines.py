@@ -18,7 +18,7 @@ _GAP = 1e-5
 
 
 @dataclass(frozen=True, kw_only=True)
-class CombinedSettings(MethodSettings):
+class FinalScoreSettings(MethodSettings):
     """How labels and similarities make the final score (Section 3.4)."""
 
     depth: int = setting(10, "candidates retrieved and labelled in each round (k)", rule=AT_LEAST_1)
@@ -37,7 +37,7 @@ class CombinedSettings(MethodSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RerankSettings(CombinedSettings):
+class RerankSettings(FinalScoreSettings):
     """The settings of re-ranking."""
 
     score_weight: float = setting(1.0, "share of the label in the final score (lambda)", rule=SHARE)
@@ -66,7 +66,7 @@ def rerank(query: Query, settings: RerankSettings) -> Run:
     return Outcome(query.vector, ranking, StopReason.ROUNDS if in_time.all() else StopReason.DEADLINE)
 
 
-def combine(ids: Ids, labels: Floats, similarities: Floats, found: Ranking, settings: CombinedSettings) -> Ranking:
+def combine(ids: Ids, labels: Floats, similarities: Floats, found: Ranking, settings: FinalScoreSettings) -> Ranking:
     """The final list: labelled candidates by lambda s + (1 - lambda) z, and below them the rest of the retrieval.
 
     Args:

@@ -15,13 +15,13 @@ from tour_pyserini.core.arrays import Flags, Floats, Ids, Ranking
 from tour_pyserini.core.distributions import marginal, nucleus, softmax
 from tour_pyserini.core.label_pool import LabelPool
 from tour_pyserini.core.method import Outcome, Query, Request, Run, Search, StopReason, method
-from tour_pyserini.core.methods.baselines import CombinedSettings, combine, mean_of
+from tour_pyserini.core.methods.baselines import FinalScoreSettings, combine, mean_of
 from tour_pyserini.core.settings import AT_LEAST_1, BELOW_1, MASS, NOT_NEGATIVE, POSITIVE, setting
 from tour_pyserini.errors import TourError
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RoundSettings(CombinedSettings):
+class _RoundSettings(FinalScoreSettings):
     """Rounds of retrieval, labels and updates."""
 
     iterations: int = setting(3, "most updates of a query (T)", rule=NOT_NEGATIVE)

@@ -7,7 +7,7 @@ from odd_texts import texts
 
 from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_index import word_offsets
-from tour_pyserini.phrases.phrase_input import PhraseInput
+from tour_pyserini.phrases.reranker_input import RerankerInput
 
 TEXT = "One is here. Two are there. Three went off. Four stay."
 
@@ -24,7 +24,7 @@ TEXT = "One is here. Two are there. Three went off. Four stay."
     ],
 )
 def test_the_input_for_each_context(options, title, expected):
-    assert PhraseInput(**options)(title, TEXT, 17, 26) == expected
+    assert RerankerInput(**options)(title, TEXT, 17, 26) == expected
 
 
 @given(texts, st.data(), st.sampled_from(["1", "3", "paragraph"]))
@@ -32,11 +32,11 @@ def test_the_input_without_its_marks_is_the_original_text(text, data, context):
     if words := word_offsets(text).tolist():
         first = data.draw(st.integers(0, len(words) - 1))
         begin, end = words[first][0], words[data.draw(st.integers(first, len(words) - 1))][1]
-        phrase_input = PhraseInput(context=context, title=False)
-        left, right = phrase_input.context_span(text, begin, end)
-        narrow = PhraseInput(context="1").context_span(text, begin, end)
+        reranker_input = RerankerInput(context=context, title=False)
+        left, right = reranker_input.context_span(text, begin, end)
+        narrow = RerankerInput(context="1").context_span(text, begin, end)
         assert left <= narrow[0] <= begin < end <= narrow[1] <= right
-        assert phrase_input("", text, begin, end) == f"{text[left:begin]}[S] {text[begin:end]} [E]{text[end:right]}"
+        assert reranker_input("", text, begin, end) == f"{text[left:begin]}[S] {text[begin:end]} [E]{text[end:right]}"
 
 
 @pytest.mark.parametrize(
@@ -53,21 +53,21 @@ def test_the_context_of_a_phrase_is_its_sentence_or_one_more_on_each_side(senten
     text, begin = "".join(sentences), 0
     for number, sentence in enumerate(sentences):
         end = begin + len(sentence)
-        assert text[slice(*PhraseInput(context="1").context_span(text, begin, end))] == sentence
+        assert text[slice(*RerankerInput(context="1").context_span(text, begin, end))] == sentence
         around = "".join(sentences[max(0, number - 1) : number + 2])
-        assert text[slice(*PhraseInput(context="3").context_span(text, begin, end))] == around
+        assert text[slice(*RerankerInput(context="3").context_span(text, begin, end))] == around
         begin = end
-    assert PhraseInput().context_span("", 0, 0) == (0, 0)
+    assert RerankerInput().context_span("", 0, 0) == (0, 0)
 
 
 def test_settings_are_read_from_the_folder_of_a_reranker(tmp_path):
-    PhraseInput(context="1", separator=" </s> ").save(tmp_path)
-    assert PhraseInput.read(tmp_path) == PhraseInput(context="1", separator=" </s> ")
-    assert PhraseInput.read(str(tmp_path), context="paragraph", title=None).context == "paragraph"
-    assert PhraseInput.read("some/name") == PhraseInput.read(object()) == PhraseInput()
+    RerankerInput(context="1", separator=" </s> ").save(tmp_path)
+    assert RerankerInput.read(tmp_path) == RerankerInput(context="1", separator=" </s> ")
+    assert RerankerInput.read(str(tmp_path), context="paragraph", title=None).context == "paragraph"
+    assert RerankerInput.read("some/name") == RerankerInput.read(object()) == RerankerInput()
     with pytest.raises(TourError, match="context"):
-        PhraseInput.read(tmp_path, context="2")
+        RerankerInput.read(tmp_path, context="2")
     (file,) = tmp_path.iterdir()
     file.write_text("{")
     with pytest.raises(TourError, match=f"{file} is not JSON"):
-        PhraseInput.read(tmp_path)
+        RerankerInput.read(tmp_path)

@@ -26,7 +26,7 @@ _ABBREVIATION = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PhraseInput:
+class RerankerInput:
     """How the input of a re-ranker is made from a phrase.
 
     Attributes:
@@ -48,7 +48,7 @@ class PhraseInput:
         """Make the input for the phrase `text[begin:end]`.
 
         Example:
-            >>> PhraseInput(context="1")("Nobel Prize", "It began in 1901. Then it went on.", 12, 16)
+            >>> RerankerInput(context="1")("Nobel Prize", "It began in 1901. Then it went on.", 12, 16)
             'Nobel Prize It began in [S] 1901 [E]. '
         """
         if self.context == "passage":

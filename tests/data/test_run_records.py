@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tour_pyserini.data.records import read_record
+from tour_pyserini.data.run_records import read_record
 from tour_pyserini.errors import TourError
 from tour_pyserini.support.files import sha256
 
