@@ -169,7 +169,7 @@ class Handler(BaseHTTPRequestHandler):
             if predict is not None:
                 listed, count = predict(body["messages"], body["top_logprobs"])
             if fault == "wordy":
-                listed = [{"token": "Well", "logprob": -0.01}, {"token": "perhaps", "logprob": -5.0}]
+                listed = [{"token": "Well", "logprob": -0.01}, {"token": "yes", "logprob": -9.0}]
             if fault == "nan":
                 listed[0]["logprob"] = float("nan")
             if fault == "twice":  # `yes` and ` yes`, which some servers write without the space

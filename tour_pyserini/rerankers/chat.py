@@ -35,6 +35,8 @@ YES_NO, GRADES = "yes_no", "grades"
 """How a model answers: the tables of the prompt."""
 LOWEST = -30.0
 """Log-probabilities are cut here: servers write -9999 or minus infinity for what is impossible."""
+_NEGLIGIBLE = 0.01
+"""Where yes and no together are so much less probable than another first token, such as <think>, no answer is told."""
 
 _DEFAULT = Path(__file__).with_name("chat.toml")
 _PROBE = ("who wrote hamlet", "Hamlet is a tragedy by William Shakespeare.")
@@ -225,8 +227,9 @@ def _yes_no_label(choice: Mapping[str, Any], scale: Mapping[str, Any]) -> float:
     for answer in ("yes", "no"):
         found = [value for token, value in listed if token.strip().lower() == scale[answer].lower()]
         logs[answer] = math.log(sum(map(math.exp, found))) if found and max(found) > LOWEST else None
-    if logs["yes"] is None and logs["no"] is None:
-        raise ValueError(f"neither {scale['yes']!r} nor {scale['no']!r} is among its {len(listed)} first tokens")
+    likeliest, most = max(listed, key=lambda one: one[1])
+    if sum(math.exp(value) for value in logs.values() if value is not None) < _NEGLIGIBLE * math.exp(most):
+        raise ValueError(f"it begins with {likeliest!r}, and hardly ever with {scale['yes']!r} or {scale['no']!r}")
     least = max(min(value for _, value in listed), LOWEST)
     yes, no = (least if value is None else value for value in (logs["yes"], logs["no"]))
     return yes - no
