@@ -114,6 +114,7 @@ def test_joined_filters_pass_what_each_of_them_passes(one, other, some, more):
         ({"year": [2020]}, "as eq"),
         ({"year": {"gte": None}}, "gte"),
         ({"or": ["year"]}, "no condition"),
+        ({"year": {}}, "nothing of 'year'"),
         ({"yaer": 2020}, "no document.*'yaer'"),
         ({"year": float("inf")}, "as eq"),
         (json.loads('{"and": [' * 200 + "{}" + "]}" * 200), "no condition"),

@@ -139,6 +139,8 @@ def _parsed(given: Any, depth: int = 1) -> _Group:
         if field in ("and", "or") and isinstance(wanted, list | tuple):
             parts.append(_Group(field, tuple(_parsed(one, depth + 1) for one in wanted)))
             continue
+        if wanted == {}:
+            raise RequestError(f"the filter says nothing of {field!r}; {_FORM}.")
         for name, value in (wanted if isinstance(wanted, Mapping) else {"eq": wanted}).items():
             values = tuple(value) if name == "in" and isinstance(value, list | tuple | set) else (value,)
             kinds = (str, int, float) if name in ("eq", "in", *_COMPARED) else ()
