@@ -5,7 +5,7 @@ What is optional (encoders, re-rankers, phrases, the trace) is imported only whe
 
 import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -113,6 +113,12 @@ class Opener:
             filter=request.filter,
             fields=self.open(FieldTable, inner.docids, texts),  # read once for all settings
         )
+
+    def check_runs(self, request: SearchRequest, topics: Iterable[Any]) -> None:
+        """Refuse runs that have nothing for any of the topics: they are of other ones."""
+        for path in request.run:
+            if self.open(RunSignal, path).topics.isdisjoint(map(str, topics)):
+                raise TourError(f"{path} has hits for none of the topics; give a run of these topics.")
 
     def encoder_fingerprint(self, request: SearchRequest) -> str:
         """What identifies the query encoder of a request: its model, and the options that change similarities."""

@@ -112,6 +112,7 @@ def search(request: SearchRequest, *, opener: Opener | None = None, progress: bo
         request = shard.named(request)
     _check_outputs(request)
     topics = _read_topics(request)
+    opener.check_runs(request, topics.order)
     if shard:
         topics = shard.part_of(topics, request.batch_size)
     batches = _batches(topics, request.batch_size)

@@ -246,6 +246,7 @@ def _open(request: TuneRequest, opener: Opener, judged: set[str] | None) -> Open
         (str(qid), text) for qid, text in read_topics(search.topics, search.topics_format, only=judged or frozenset())
     ]
     queries = {qid: text for qid, text in topics if judged is None or qid in judged}
+    opener.check_runs(search, queries)
     reranker = opener.reranker(search)
     return OpenedSearch(opener.searcher(search, reranker), reranker, queries, search.has_signals)
 
@@ -330,7 +331,7 @@ def look(request: TuneRequest, *, opener: Opener | None = None) -> str:
     timed = [task_of(query, DEFAULT) for query in queries[:TIMED]]
     searcher.scheduler().advance(timed)
     opened.label(timed)
-    lines = [f"{len(queries)} queries, {DEFAULT.budget} labels each with the default."]
+    lines = [f"{len(queries)} queries, at most {DEFAULT.budget} labels each with the default."]
     if searcher.costs.scored:
         second = searcher.costs.seconds["label"] / searcher.costs.scored
         lines[0] += f" A label takes {second:.3f} s here: {second * DEFAULT.budget:.1f} s a query."

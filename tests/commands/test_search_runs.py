@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from toy_collection import HashReranker
 
-from tour_pyserini import QuerySignal, TourConfig, TourSearcher
+from tour_pyserini import QuerySignal, TourConfig, TourError, TourSearcher
 from tour_pyserini.data.run_records import record_path
 from tour_pyserini.encoders.query_vectors import load_encoded_queries
 from tour_pyserini.search import search
@@ -81,6 +81,13 @@ def test_with_an_index_a_run_is_one_more_signal(case):
     searcher = TourSearcher(collection.searcher(), HashReranker(), collection.texts, signals=[QuerySignal(signal)])
     expected = searcher.batch_search(collection.queries, collection.q_ids, k=30)
     assert {q: [*docs] for q, docs in found.items()} == {q: [hit.docid for hit in hits] for q, hits in expected.items()}
+
+
+def test_a_run_of_other_topics_is_refused(case):
+    _, run, folder = case
+    (folder / "other.trec").write_text(lines({"z1": {"d9": 3.0}}))
+    with pytest.raises(TourError, match="none of the topics"):
+        run("bm25.trec", "other.trec", config=TourConfig("dense"))
 
 
 def test_with_vectors_the_query_moves_and_nothing_else_is_found(case):

@@ -156,6 +156,7 @@ class RunSignal:
     """What a TREC run holds for its topics; a signal that knows queries by their ids (`by_id`), not by their texts.
 
     Attributes:
+        topics: the ids of its topics.
         documents: all docids of the run.
     """
 
@@ -165,6 +166,7 @@ class RunSignal:
         """Read a run."""
         self.__name__ = f"run {path}"
         self._found = read_rankings(path)
+        self.topics = self._found.keys()
         self.documents = list(dict.fromkeys(hit.doc_id for hits in self._found.values() for hit in hits))
 
     def __call__(self, q_ids: Sequence[str], k: int) -> tuple[list[list[str]], list[list[float]]]:
