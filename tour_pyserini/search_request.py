@@ -1,5 +1,6 @@
 """What a search is asked to do."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, replace
 from functools import partial
@@ -15,11 +16,13 @@ from tour_pyserini.encoders.sentence_model import POOLINGS
 from tour_pyserini.errors import TourError
 from tour_pyserini.flags import Request, config_from_flags, flag_name, option
 from tour_pyserini.searchers.searched_index import check_index
-from tour_pyserini.stores.index_folder import has_bm25
+from tour_pyserini.stores.index_folder import CORPUS, has_bm25
 from tour_pyserini.stores.signals import check_signal
 from tour_pyserini.stores.vector_database import ADDRESSES, store_address
 from tour_pyserini.support.devices import BACKENDS, DTYPES, PRECISIONS
 from tour_pyserini.support.files import is_stream
+
+log = logging.getLogger(__name__)
 
 QUERY_LENGTH = 256
 
@@ -204,6 +207,11 @@ class SearchRequest(Request):
             request = replace(self, topics=str(demo_collection.QUERIES), corpus=corpus, index=index)
         if not (request.index or request.run):
             raise TourError("--index is missing: give a FAISS index folder or the name of a prebuilt index, or --run.")
+        if request.index and (changed := Path(request.index) / CORPUS).is_file():
+            # What the index was built from is not what it has.
+            if request.corpus and Path(request.corpus) not in (changed, changed.parent):
+                log.warning("%s has texts of its own, which are read instead of %s", request.index, request.corpus)
+            request = replace(request, corpus=str(changed))
         phrases = is_phrase_index(request.index)
         request._check_index_kind(phrases=phrases)
         if request.config.most_labels and not request.corpus and not store_address(request.index or ""):

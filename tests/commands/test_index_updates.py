@@ -17,6 +17,7 @@ from tqdm import tqdm
 from tour_pyserini.data.texts import open_texts
 from tour_pyserini.errors import TourError
 from tour_pyserini.index import IndexRequest, build_index
+from tour_pyserini.search_request import SearchRequest
 from tour_pyserini.stores.index_folder import read_index_files
 from tour_pyserini.stores.index_updates import IndexUpdate
 from tour_pyserini.stores.signals import open_signal
@@ -140,13 +141,17 @@ def test_other_kinds_keep_the_vectors_of_what_stays(tiny, tmp_path, kind):
     assert all(after.search(after.reconstruct(62)[None], 8)[1][0] >= 0)
 
 
-def test_a_tsv_becomes_json(tiny, tmp_path):
+def test_a_tsv_becomes_json(tiny, tmp_path, caplog):
     (tmp_path / "first.tsv").write_text("1\tone\n2\ttwo\n")
     common = {"corpus": tmp_path / "first.tsv", "index": str(tmp_path / "index"), "threads": 1}
     build_index(IndexRequest(encoder=tiny, **common))
     build_index(IndexRequest(add=write(tmp_path / "add.jsonl", {"3": "three"}), **common))
     lines = (tmp_path / "index" / "corpus.jsonl").read_text().splitlines()
     assert json.loads(lines[0]) == {"_id": "1", "text": "one"} and json.loads(lines[2])["year"] == 5
+    for given, warned in ((None, False), (tmp_path / "index", False), (common["corpus"], True)):
+        caplog.clear()
+        searched = SearchRequest(topics="t.tsv", index=common["index"], corpus=given).completed()
+        assert searched.corpus == str(tmp_path / "index" / "corpus.jsonl") and bool(caplog.records) == warned
 
 
 @pytest.mark.parametrize(("owner", "name", "then"), [(IndexUpdate, "write", 50), (PartialFolder, "discard", 78)])

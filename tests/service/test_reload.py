@@ -70,6 +70,5 @@ def test_no_search_is_lost(own):
     assert server.client.post("/reload").status_code == 503
     assert server.search("a b").status_code == 200 and documents(server) == 63
     code, log = server.stop()
-    assert code == 0 and [line.split(" ", 2)[2].split(" ")[0] for line in log.splitlines()] == ["WARNING"] * 4 + [
-        "ERROR"
-    ]
+    *levels, last = [line.split(" ", 2)[2].split(" ")[0] for line in log.splitlines()]
+    assert code == 0 and levels.count("WARNING") == len(levels) >= 4 and last == "ERROR"

@@ -20,7 +20,6 @@ from tour_pyserini.service.judgement_file import Judgements
 from tour_pyserini.service.serving import ServeRequest
 from tour_pyserini.stores.filters import Filter
 from tour_pyserini.stores.index_folder import has_bm25
-from tour_pyserini.stores.index_updates import CORPUS
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +63,6 @@ class Collection:
             raise TourError(f"{index} is a phrase index, which cannot be served; give a passage index.")
         if not request.corpus:
             raise TourError("--corpus is missing: the service shows passages, and labels them.")
-        if (changed := Path(index) / CORPUS).is_file():  # what the index was built from is not what it has
-            request = replace(request, corpus=str(changed))
         if not self._given.has_signals and has_bm25(Path(index)):
             request = replace(request, sparse=(index,))  # all methods: what is compared has the same signals
         self.request = request

@@ -20,6 +20,7 @@ from tour_pyserini.support.files import MAPPED_FROM, content_hash
 
 BM25_FOLDER, BM25_RECORD = "bm25", "tour-bm25.json"
 """The part of an index folder that holds its BM25 index, and the record of that."""
+CORPUS = "corpus.jsonl"  # in the folder of an index whose collection was changed
 _BLOCK = 1 << 18  # docids that are decoded at a time
 _NEWLINE, _BLANK, _DELETE = 0x0A, 0x20, 0x7F
 

@@ -19,7 +19,15 @@ from tour_pyserini.data.run_records import PASSAGE_INDEX
 from tour_pyserini.data.texts import BeirTexts, Document, Passage, corpus_file
 from tour_pyserini.errors import TourError, first_line
 from tour_pyserini.stores.faiss_building import write_faiss_index, write_index
-from tour_pyserini.stores.index_folder import BM25_FOLDER, BM25_RECORD, Docids, check_checksums, has_bm25, read_faiss
+from tour_pyserini.stores.index_folder import (
+    BM25_FOLDER,
+    BM25_RECORD,
+    CORPUS,
+    Docids,
+    check_checksums,
+    has_bm25,
+    read_faiss,
+)
 from tour_pyserini.stores.signals import write_bm25
 from tour_pyserini.support.devices import faiss_threads
 from tour_pyserini.support.files import content_hash, sha256
@@ -27,7 +35,6 @@ from tour_pyserini.support.resumable import refuse_other_settings
 
 log = logging.getLogger(__name__)
 
-CORPUS = "corpus.jsonl"  # in the folder of an index whose collection was changed
 _COLLECTION = ("corpus_sha256", "documents")  # the settings in a record that are not the encoder's
 
 
