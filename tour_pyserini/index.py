@@ -287,6 +287,7 @@ def _build_passage_index(request: IndexRequest, corpus: BeirTexts, *, progress: 
     encoder, settings = _document_encoder(request, corpus)
     check_fit(len(corpus), settings["dimension"], **kind)
     with PartialFolder(folder.with_name(f"{folder.name}.partial"), settings, "vectors") as partial:
+        check_folder(folder, overwrite=request.overwrite)  # another process may have just written it
         before = partial.done
         _fill(partial, request, corpus, encoder, settings, progress=progress)
         with atomic_folder(folder, overwrite=request.overwrite) as new:

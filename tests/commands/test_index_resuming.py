@@ -122,6 +122,21 @@ def test_two_processes_do_not_work_in_one_folder(tmp_path):
         assert third.done == 3 and (tmp_path / "p" / "docid").read_text() == "a\nb\nc\n"
 
 
+def test_what_another_process_has_just_written_is_not_made_again(tiny, tmp_path, monkeypatch):
+    """Both find no index; one waits for the lock of the other, and leaves no unfinished work."""
+    argv = flags(tiny, write_corpus(tmp_path / "corpus.jsonl", 5), tmp_path / "index")
+
+    def wait(*given):
+        monkeypatch.setattr(indexing, "PartialFolder", PartialFolder)
+        index.main(argv)
+        return PartialFolder(*given)
+
+    monkeypatch.setattr(indexing, "PartialFolder", wait)
+    with pytest.raises(TourError, match="overwrite"):
+        index.main(argv)
+    assert {path.name for path in tmp_path.iterdir()} == {"corpus.jsonl", "index"}
+
+
 def test_an_interrupt_while_the_first_chunk_is_counted_keeps_the_chunk(tmp_path, interrupt):
     interrupt(os, "fsync", 3)  # of vectors, docids, and the line about both
     with pytest.raises(KeyboardInterrupt), unfinished(tmp_path) as first:

@@ -19,7 +19,7 @@ from tour_pyserini.errors import TourError
 from tour_pyserini.phrases.phrase_encoder import PhraseEncoder, load_phrase_encoder
 from tour_pyserini.phrases.phrase_index import open_phrase_index, read_settings
 from tour_pyserini.stores.faiss_building import ROWS, check_fit, write_index
-from tour_pyserini.support.files import atomic_folder, content_hash, sha256
+from tour_pyserini.support.files import atomic_folder, check_folder, content_hash, sha256
 from tour_pyserini.support.packages import version_of
 from tour_pyserini.support.resumable import PartialFolder
 
@@ -53,6 +53,7 @@ def build_phrase_index(request: "IndexRequest", corpus: BeirTexts, *, progress: 
         index = open_phrase_index(request.vectors)
         return _write(request, Path(request.vectors), settings, index.vectors, kind), 0
     with PartialFolder(folder.with_name(f"{folder.name}.partial"), settings, "vectors", "rows") as partial:
+        check_folder(folder, overwrite=request.overwrite)  # another process may have just written it
         before, documents = partial.done, islice(corpus.records(), partial.done, None)
         hidden = None if progress else True  # None: a bar on a terminal only
         with tqdm(total=len(corpus), initial=before, unit="doc", desc="encoding", disable=hidden) as bar:
