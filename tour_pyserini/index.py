@@ -305,7 +305,11 @@ def _update(request: IndexRequest, *, progress: bool) -> tuple[int, int]:
     from tour_pyserini.stores.index_updates import IndexUpdate
 
     folder, threads, path = Path(request.index), request.threads, Path(f"{request.index.rstrip('/')}.partial")
-    deleted = {line.text.strip() for line in read_lines(request.delete)} if request.delete else set()
+    deleted = set[str]()
+    for line in read_lines(request.delete) if request.delete else ():
+        if len(line.text.split()) != 1:
+            line.refuse("is no docid: --delete reads one docid per line")
+        deleted.add(line.text.strip())
     if request.add is None:
         update = IndexUpdate(folder, request.corpus, None, deleted)
         with PartialFolder(path, {"deleted": len(deleted)}), atomic_folder(folder, overwrite=True) as new:

@@ -180,6 +180,7 @@ def test_an_interrupted_change_is_finished_by_the_same_command(tiny, tmp_path, i
         ({"encoder": "other"}, "--encoder"),
         ({"index": "qdrant:points?collection=c"}, "collection"),
         ({"add": None, "delete": "all"}, "leave no document"),
+        ({"add": None, "delete": "first.jsonl"}, "line 1 is no docid"),
     ],
 )
 def test_refusals_change_nothing(tiny, tmp_path, monkeypatch, changes, word):
