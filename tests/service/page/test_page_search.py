@@ -52,6 +52,12 @@ def test_the_list_improves_as_rounds_arrive(open_page, service):
     assert page.locator(".costs tbody tr").count() == 3 and "5 labels" in page.locator(".figures").inner_text()
     assert page.locator(".map .dot").count() == 5 and page.locator(".map .dot.new").count() == 1
     assert page.locator(".map .way rect").count() == 3
+    within = "(e, b = e.getBBox()) => b.x >= 0 && b.x + b.width <= e.ownerSVGElement.clientWidth"
+    for width in (1300, 360):  # names of the query are inside the picture
+        page.set_viewport_size({"width": width, "height": 800})
+        for name in ("First retrieval", "Round 1", "Round 2"):
+            page.get_by_role("radio", name=name).check(force=True)
+            assert page.locator(".map .way text").evaluate_all(f"all => all.every(e => ({within})(e))")
 
 
 def test_two_methods_side_by_side(open_page, service):

@@ -5,6 +5,7 @@ import { decimal, range, share } from "./path.js";
 
 const MARGIN = 26;
 const RING = 4; // around a passage that is judged relevant
+const NAME = 85; // the width of a query's name, and its distance
 const ROUNDS_OF_PUSHING = 80;
 let maps = 0;
 
@@ -55,7 +56,7 @@ export class QueryMap {
       [...this.dots.values()].map(({ node }) => node),
     );
     if (!isStill()) for (const [docid, { node, place }] of this.dots) slide(node, before.get(docid)?.place, place);
-    replace(this.way, wayOf(places.queries, this.arrow));
+    replace(this.way, wayOf(places.queries, this.arrow, width));
   }
 
   /** A passage: its rank in a circle, larger the better its label; a small one for a passage that is not in the list. */
@@ -175,7 +176,7 @@ function pushedApart(one, other, turn) {
 }
 
 /** The query's way: a line from vector to vector, the first and the present one with a name. */
-function wayOf(queries, arrow) {
+function wayOf(queries, arrow, width) {
   const parts = [];
   for (let t = 1; t < queries.length; t++) {
     const [from, to] = [queries[t - 1], queries[t]];
@@ -196,10 +197,17 @@ function wayOf(queries, arrow) {
       }),
     );
     // The names stand on the sides that the way does not take.
-    if (t === 0 && !isEnd) parts.push(shape("text", { x: x - 10, y: y + 4, "text-anchor": "end" }, "first query"));
-    if (isEnd) parts.push(shape("text", { x: x + 10, y: y + 4 }, t > 0 ? "query now" : "query"));
+    if (t === 0 && !isEnd) parts.push(named("first query", x, y, -1, x));
+    if (isEnd) parts.push(named(t > 0 ? "query now" : "query", x, y, 1, width - x));
   });
   return parts;
+}
+
+/** A name to the left (side -1) or right (1) of a place, or above it where the picture has too little room there. */
+function named(words, x, y, side, room) {
+  const isAbove = room < NAME;
+  const anchor = side < 0 === isAbove ? "start" : "end";
+  return shape("text", { x: x + (isAbove ? 5 : 10) * side, y: y + (isAbove ? -12 : 4), "text-anchor": anchor }, words);
 }
 
 function arrowHead(id) {
