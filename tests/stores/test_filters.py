@@ -94,6 +94,8 @@ def test_docids_pass_and_unknown_ones_do_not_matter():
         ({"n": {"lt": 2}}, [1, 2]),
     ):
         assert table.passing(Filter.parse(condition)).ids.tolist() == ids
+    numbered = FieldTable(["1", "2"], None, {1: {"n": 1}, 2: {"n": 2}})  # docids are texts, whatever names them
+    assert numbered.passing(Filter.parse({"n": 2})).ids.tolist() == [1]
 
 
 @given(CONDITIONS, CONDITIONS, st.sets(st.integers(0, SIZE)), st.sets(st.integers(0, SIZE)))

@@ -251,7 +251,7 @@ class FieldTable:
         for docid, fields in self._given():
             known |= fields.keys()
             for name in found.keys() & fields.keys():
-                position = self.positions.get(docid, -1)
+                position = self.positions.get(str(docid), -1)
                 for value in fields[name] if isinstance(fields[name], list) else [fields[name]]:
                     if isinstance(value, str | int | float) and position >= 0:
                         found[name].setdefault((isinstance(value, bool), value), []).append(position)
