@@ -62,7 +62,7 @@ def test_the_default_is_kept_and_said_where_nothing_gains(files, tmp_path):
 
 def test_what_can_be_said_without_judgements(files):
     said = look(TuneRequest(**files, dry=True, reranker=HashReranker(), no_cache=True, sparse=(knowing,)))
-    assert said.startswith(f"{QUERIES} queries, 30 labels each") and "A label takes" in said
+    assert said.startswith(f"{QUERIES} queries, at most 30 labels each") and "A label takes" in said
     assert "Vectors and the first signal share" in said and "the first hit for" in said and "cannot be said" in said
 
 
