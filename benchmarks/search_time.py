@@ -17,7 +17,9 @@ def measure_overhead(setup: BenchmarkSetup) -> Report:
     queries = max(run.costs.queries, 1)
     share = 1 - stages["label"] / run.searching
     body = [
-        [name, f"{1000 * seconds / queries:.2f}", f"{seconds / run.searching:.2%}"] for name, seconds in stages.items()
+        [name, f"{1000 * seconds / queries:.2f}", f"{seconds / run.searching:.2%}"]
+        for name, seconds in stages.items()
+        if seconds > 0.001 * run.searching
     ]
     body.append(["all but the cross-encoder", f"{1000 * share * run.searching / queries:.2f}", f"{share:.2%}"])
     note = f"TouR, k = 10, T = 3, {run.costs.queries} questions of NQ, flat index; nothing from a cache."

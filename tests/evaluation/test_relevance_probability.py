@@ -89,3 +89,5 @@ def test_without_a_calibration_there_are_no_probabilities(toy):
     assert "relevance" not in path.metadata(path.hits[0])
     with pytest.raises(TourError, match="tune"):
         search(toy, TourConfig(budget=10), min_relevance=0.5)
+    with pytest.raises(TourError, match="between 0 and 1"):
+        search(toy, TourConfig(budget=10, calibration=TRUE), min_relevance=1.5)

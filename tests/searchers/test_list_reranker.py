@@ -89,6 +89,7 @@ def test_documents_are_texts_mappings_or_objects():
     ("given_", "words"),
     [
         ({"documents": ["a", 3]}, ["position 1", "int"]),
+        ({"documents": "ab"}, ["one text"]),
         ({"query": " "}, ["query", "text"]),
         ({"scores": [1.0]}, ["2 documents", "1 scores"]),
         ({"scores": [1.0, np.nan]}, ["position 1", "number"]),

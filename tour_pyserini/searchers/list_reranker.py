@@ -52,6 +52,8 @@ class DocumentList(NamedTuple):
         count = len(documents)
         if not isinstance(query, str) or not query.strip():
             raise TourError("the query of a list is empty, or not a string; give its text.")
+        if isinstance(documents, str):
+            raise TourError("the documents are one text; give a list of them.")
         if (vectors is None) != (query_vector is None):
             raise TourError("vectors of documents and of the query belong together: give vectors= and query_vector=.")
         for what, values in (("vectors", vectors), ("scores", scores)):

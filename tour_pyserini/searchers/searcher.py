@@ -477,6 +477,8 @@ class TourSearcher:
         """Refuse a least probability where there is none; without a text, there were no labels."""
         if least and (self.config.calibration is None or not text):
             raise RequestError("there are no probabilities of relevance; give the settings that `tune` wrote (config).")
+        if not 0 <= (least or 0) <= 1:
+            raise RequestError(f"a probability of relevance is between 0 and 1, not {least}.")
 
     def round_so_far(
         self, task: Task, scheduler: Scheduler, k: int, *, min_relevance: float | None = None
