@@ -24,7 +24,6 @@ from tour_pyserini.flags import flag_name
 from tour_pyserini.search_request import QUERY_LENGTH, SearchRequest
 from tour_pyserini.searchers.searched_index import DenseSignal, SearchedIndex, open_index
 from tour_pyserini.searchers.searcher import TourSearcher
-from tour_pyserini.searchers.trace import Trace
 from tour_pyserini.stores.filters import FieldTable
 from tour_pyserini.stores.index_folder import IndexSettings, check_vectors
 from tour_pyserini.stores.signals import RunSignal, open_signal
@@ -281,7 +280,11 @@ def encoder_options(request: SearchRequest, *, flag: str = "--encoder") -> dict[
 
 def _observer(request: SearchRequest, trace: IO[str] | None, docids: Any) -> Any:
     """What writes the trace; None without one."""
-    return None if trace is None else Trace(trace, docids, vectors=request.trace_vectors)
+    if trace is None:
+        return None
+    from tour_pyserini.searchers.trace import Trace
+
+    return Trace(trace, docids, vectors=request.trace_vectors)
 
 
 def _key(value: Any) -> Any:

@@ -13,7 +13,6 @@ import numpy as np
 
 from tour_pyserini.command import run
 from tour_pyserini.core.config import TourConfig
-from tour_pyserini.data.judgements import read_qrels
 from tour_pyserini.data.run_records import record_path, write_record
 from tour_pyserini.data.runs import open_run
 from tour_pyserini.data.topics import read_topics
@@ -174,6 +173,8 @@ def _read_topics(request: SearchRequest) -> Any:
     """The topics, or those that are judged."""
     if not request.qrels:
         return read_topics(request.topics, request.topics_format)
+    from tour_pyserini.data.judgements import read_qrels
+
     judged = {qrel.query_id for qrel in read_qrels(request.qrels)}
     topics = read_topics(request.topics, request.topics_format, only=judged)
     return topics.judged(judged, request.qrels)
